@@ -1,0 +1,3 @@
+package ptxrun
+
+//go:generate go run ./internal/ptxgen

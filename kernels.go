@@ -1,0 +1,234 @@
+package ptxrun
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/internal/twin"
+)
+
+// This file is the only place where kernels are named, their parameters listed
+// and their launch shapes chosen. The generator compiles what stands here, a
+// test holds it against the .entry and .param lines of the embedded PTX, and
+// the algorithms launch from it.
+
+// ParamKind is a kernel parameter as PTX declares it.
+type ParamKind uint8
+
+const (
+	ParamPtr   ParamKind = iota // .u64, an address
+	ParamU32                    // .u32
+	ParamU64                    // .u64
+	ParamValue                  // a value of the module's element type
+)
+
+// KernelSpec is one kernel: its name in the PTX, its parameters in order, and
+// the shape it is launched with.
+type KernelSpec struct {
+	Name   string
+	Params []ParamKind
+	Block  int   // threads a block; the kernel is compiled with this bound
+	Tile   int64 // elements a block handles; 0 where the launch says
+	Twin   driver.Twin
+}
+
+// ModuleSpec is one PTX file: a source compiled with a set of macros.
+type ModuleSpec struct {
+	Name    string   // the file is ptx/sm_NN/<Name>.ptx
+	Source  string   // the file in ptx/src
+	Defines []string // NAME=value
+	// Targets are the variants built. sm_70 is always there; a newer one only
+	// where it is faster.
+	Targets []int
+	// ValueSize and ValueAlign describe ParamValue.
+	ValueSize, ValueAlign int
+	Kernels               []KernelSpec
+}
+
+// Launch shapes. The tile is Block × items per thread.
+const (
+	// 256 threads × 16 bytes × 4 loads in flight a thread; see tuning notes in
+	// ptx/src/scan.cuh.
+	scanBlock = 256
+	// scanTileBytes is what a block of the recursive scan reads at a time.
+	scanTileBytes = 256 * 64
+
+	rleBlock      = 256
+	rleTile       = 256 * 16 // elements a block marks, scatters or finishes
+	decodeBlock   = 256
+	decodeTile    = 4096 // output elements a block of the tiled strategy owns
+	lcsBlockEdge  = 16   // the spin-wait strategy's blocks are 16×16 cells
+	spinWaitBlock = lcsBlockEdge * lcsBlockEdge
+)
+
+// scanTile is the elements a block of the recursive scan handles, for elements
+// of the given size. It is the same expression as in ptx/src/scan.cuh.
+func scanTile(size int) int64 { return int64(scanTileBytes / max(size, 4)) }
+
+// scanKernels are the kernels of a scan operator, built-in or a user's; suffix
+// is the operator's name in them.
+func scanKernels(suffix string, size int, upsweep, downsweep driver.Twin) []KernelSpec {
+	tile := scanTile(size)
+	return []KernelSpec{
+		// in, n, sums
+		{"scan_upsweep_" + suffix, []ParamKind{ParamPtr, ParamU64, ParamPtr}, scanBlock, tile, upsweep},
+		// in, out, n, prefixes or 0, init, exclusive
+		{"scan_downsweep_" + suffix, []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamValue, ParamU32}, scanBlock, tile, downsweep},
+	}
+}
+
+func scanModule[T any](op string, t elemType, o twin.Op[T]) ModuleSpec {
+	suffix := op + "_" + t.name
+	return ModuleSpec{
+		Name:       "scan_" + suffix,
+		Source:     "scan.cu",
+		Defines:    []string{"PTXRUN_OP=" + opTypes[op], "PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + suffix},
+		Targets:    []int{70},
+		ValueSize:  t.size,
+		ValueAlign: t.size,
+		Kernels: scanKernels(suffix, t.size,
+			twin.ScanUpsweep(o, scanTile(t.size)), twin.ScanDownsweep(o, scanTile(t.size))),
+	}
+}
+
+// opTypes is each built-in operator's class in ptx/src/op.cuh.
+var opTypes = map[string]string{
+	"sum": "Sum", "prod": "Product", "min": "Min", "max": "Max",
+	"and": "And", "or": "Or", "xor": "Xor", "satsum": "SaturatingSum",
+}
+
+// elemType is a type that device memory holds under its name in kernels.
+type elemType struct {
+	name  string // "u32"
+	ctype string // in CUDA C++
+	size  int
+}
+
+var (
+	typeU8  = elemType{"u8", "uint8_t", 1}
+	typeU16 = elemType{"u16", "uint16_t", 2}
+	typeU32 = elemType{"u32", "uint32_t", 4}
+	typeU64 = elemType{"u64", "uint64_t", 8}
+	typeI8  = elemType{"i8", "int8_t", 1}
+	typeI16 = elemType{"i16", "int16_t", 2}
+	typeI32 = elemType{"i32", "int32_t", 4}
+	typeI64 = elemType{"i64", "int64_t", 8}
+	typeF32 = elemType{"f32", "float", 4}
+	typeF64 = elemType{"f64", "double", 8}
+)
+
+// anySign are the operators whose result bits do not depend on the sign, so
+// that signed types use the unsigned instance; ordered ones do depend on it.
+func anySign[T twin.Unsigned](t elemType) []ModuleSpec {
+	return []ModuleSpec{
+		scanModule("sum", t, twin.Sum[T]()),
+		scanModule("prod", t, twin.Product[T]()),
+		scanModule("and", t, twin.And[T]()),
+		scanModule("or", t, twin.Or[T]()),
+		scanModule("xor", t, twin.Xor[T]()),
+	}
+}
+
+func ordered[T twin.Number](t elemType) []ModuleSpec {
+	return []ModuleSpec{
+		scanModule("min", t, twin.Min[T]()),
+		scanModule("max", t, twin.Max[T]()),
+	}
+}
+
+func floats[T twin.Float](t elemType) []ModuleSpec {
+	return []ModuleSpec{
+		scanModule("sum", t, twin.Sum[T]()),
+		scanModule("prod", t, twin.Product[T]()),
+	}
+}
+
+// rleModules are run-length encoding and decoding for values of one width.
+// Positions are 32-bit where the input allows it, which halves the workspace.
+func rleModules[V twin.Unsigned](t elemType) []ModuleSpec {
+	name := func(stem string, ts ...elemType) string {
+		for _, t := range ts {
+			stem += "_" + t.name
+		}
+		return stem
+	}
+	mark := []ParamKind{ParamPtr, ParamU64, ParamPtr}                                             // raw, n, flags
+	finish := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamPtr}   // raw, n, starts, count, capacity, values, lengths
+	decode := []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamU64}                       // values, ends, runs, out, total
+	k := func(name string, params []ParamKind, block int, tile int64, t driver.Twin) KernelSpec { // in table form below
+		return KernelSpec{name, params, block, tile, t}
+	}
+	return []ModuleSpec{{
+		Name: "rle_" + t.name, Source: "rle.cu",
+		Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
+		Targets: []int{70},
+		Kernels: []KernelSpec{
+			k(name("rle_mark", t, typeU32), mark, rleBlock, rleTile, twin.RLEMark[V, uint32]()),
+			k(name("rle_mark", t, typeU64), mark, rleBlock, rleTile, twin.RLEMark[V, uint64]()),
+			k(name("rle_finish", t, typeU32, typeU32), finish, rleBlock, 0, twin.RLEFinish[V, uint32, uint32]()),
+			k(name("rle_finish", t, typeU32, typeU64), finish, rleBlock, 0, twin.RLEFinish[V, uint32, uint64]()),
+			k(name("rle_finish", t, typeU64, typeU32), finish, rleBlock, 0, twin.RLEFinish[V, uint64, uint32]()),
+			k(name("rle_finish", t, typeU64, typeU64), finish, rleBlock, 0, twin.RLEFinish[V, uint64, uint64]()),
+			k(name("rle_decode_thread", t), decode, decodeBlock, decodeBlock, twin.RLEDecode[V]()),
+			k(name("rle_decode_warp", t), decode, decodeBlock, decodeBlock/32, twin.RLEDecode[V]()),
+			k(name("rle_decode_block", t), decode, decodeBlock, 1, twin.RLEDecode[V]()),
+			k(name("rle_decode_tiled", t), decode, decodeBlock, decodeTile, twin.RLEDecode[V]()),
+		},
+	}}
+}
+
+// rleIndexModule are the run-length kernels that do not touch values.
+func rleIndexModule() ModuleSpec {
+	scatter := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr} // scanned, n, starts, capacity, count
+	longest := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr} // starts, n, count, capacity, longest
+	ends := []ParamKind{ParamPtr, ParamU64, ParamPtr}                        // lengths, runs, ends
+	return ModuleSpec{
+		Name: "rle_index", Source: "rle_index.cu", Targets: []int{70},
+		Kernels: []KernelSpec{
+			{"rle_scatter_u32", scatter, rleBlock, rleTile, twin.RLEScatter[uint32]()},
+			{"rle_scatter_u64", scatter, rleBlock, rleTile, twin.RLEScatter[uint64]()},
+			{"rle_longest_u64", longest, rleBlock, 0, twin.RLELongest[uint64]()},
+			{"rle_ends_u32", ends, rleBlock, rleTile, twin.RLEEnds[uint32]()},
+			{"rle_ends_u64", ends, rleBlock, rleTile, twin.RLEEnds[uint64]()},
+		},
+	}
+}
+
+func lcsModule() ModuleSpec {
+	return ModuleSpec{
+		Name: "lcs", Source: "lcs.cu", Targets: []int{70},
+		Kernels: []KernelSpec{
+			// a, m, b, n, table, ticket
+			{"lcs_spinwait", []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr, ParamPtr}, spinWaitBlock, 0, twin.LCSSpinWait()},
+		},
+	}
+}
+
+// moduleTable is every embedded module.
+var moduleTable = slices.Concat(
+	anySign[uint8](typeU8), anySign[uint16](typeU16), anySign[uint32](typeU32), anySign[uint64](typeU64),
+	floats[float32](typeF32), floats[float64](typeF64),
+	ordered[uint8](typeU8), ordered[uint16](typeU16), ordered[uint32](typeU32), ordered[uint64](typeU64),
+	ordered[int8](typeI8), ordered[int16](typeI16), ordered[int32](typeI32), ordered[int64](typeI64),
+	ordered[float32](typeF32), ordered[float64](typeF64),
+	[]ModuleSpec{scanModule("satsum", typeU64, twin.SaturatingSum())},
+	rleModules[uint8](typeU8), rleModules[uint16](typeU16), rleModules[uint32](typeU32), rleModules[uint64](typeU64),
+	[]ModuleSpec{rleIndexModule(), lcsModule()},
+)
+
+// Modules lists every kernel that this library embeds, for tools that build,
+// inspect or check them. The result must not be changed.
+func Modules() []ModuleSpec { return moduleTable }
+
+var moduleByName = func() map[string]*ModuleSpec {
+	m := make(map[string]*ModuleSpec, len(moduleTable))
+	for i := range moduleTable {
+		s := &moduleTable[i]
+		if m[s.Name] != nil {
+			panic(fmt.Sprintf("ptxrun: module %s is listed twice", s.Name))
+		}
+		m[s.Name] = s
+	}
+	return m
+}()
