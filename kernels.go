@@ -44,6 +44,8 @@ type ModuleSpec struct {
 	// ValueSize and ValueAlign describe ParamValue.
 	ValueSize, ValueAlign int
 	Kernels               []KernelSpec
+
+	identity []byte // of a scan operator
 }
 
 // Launch shapes. The tile is Block × items per thread.
@@ -87,6 +89,7 @@ func scanModule[T any](op string, t elemType, o twin.Op[T]) ModuleSpec {
 		Targets:    []int{70},
 		ValueSize:  t.size,
 		ValueAlign: t.size,
+		identity:   bytesOfValue(&o.Identity),
 		Kernels: scanKernels(suffix, t.size,
 			twin.ScanUpsweep(o, scanTile(t.size)), twin.ScanDownsweep(o, scanTile(t.size))),
 	}

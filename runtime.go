@@ -1,0 +1,269 @@
+package ptxrun
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/driver/cpu"
+	"github.com/ptxrun/ptxrun/driver/cuda"
+	"github.com/ptxrun/ptxrun/ptx"
+)
+
+// EnvDevice is the environment variable that chooses the device where no
+// option does.
+const EnvDevice = "PTXRUN_DEVICE"
+
+// Runtime is one open device with the library's kernels on it. All functions
+// that take one may be called by any number of goroutines at a time; each call
+// on host slices runs on a stream of its own.
+type Runtime struct {
+	dev      driver.Device
+	fallback error
+
+	// inUse is held for reading by every call, so that Close waits for calls
+	// in flight instead of pulling the device from under them.
+	inUse  sync.RWMutex
+	closed bool
+
+	mu      sync.Mutex
+	idle    []*Stream                // streams of finished calls on host slices
+	modules map[string]*loadedModule // by ModuleSpec.Name
+	buffers map[driver.Ptr]int64     // allocations of NewBuffer and their bytes
+}
+
+// Option changes what [Open] does.
+type Option func(*openConfig)
+
+type openConfig struct {
+	device  string
+	preload bool
+}
+
+// WithDevice chooses the device: "cuda", "cuda:1", "cpu", "emu", or "auto" for
+// the first GPU if there is one and the cpu otherwise. It wins over
+// PTXRUN_DEVICE.
+func WithDevice(name string) Option { return func(c *openConfig) { c.device = name } }
+
+// WithPreload makes Open load every embedded module, so that a kernel that this
+// device's driver refuses fails there, and no later call pays for compiling
+// PTX. Without it a module is loaded, and all its kernels resolved, by the first
+// call that needs it.
+func WithPreload() Option { return func(c *openConfig) { c.preload = true } }
+
+// Open opens a device: the one that WithDevice or the environment variable
+// PTXRUN_DEVICE names, else the first CUDA GPU, else the host's processor.
+// When it falls back to the processor, [Runtime.Fallback] says why.
+//
+// Errors: ErrUnknownDevice for a name that is none; ErrNoDriver, ErrNoDevice,
+// ErrInvalidDevice or the driver's own when a GPU was asked for by name and
+// cannot be had.
+func Open(opts ...Option) (*Runtime, error) {
+	c := openConfig{device: os.Getenv(EnvDevice)}
+	for _, o := range opts {
+		o(&c)
+	}
+	rt := &Runtime{modules: map[string]*loadedModule{}, buffers: map[driver.Ptr]int64{}}
+	var err error
+	if c.device == "" || c.device == "auto" {
+		if rt.dev, rt.fallback = cuda.Open(0); rt.fallback != nil {
+			rt.dev, err = cpu.Open()
+		}
+	} else {
+		rt.dev, err = openDevice(c.device)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.preload {
+		for _, m := range moduleTable {
+			if _, err := rt.module(m.Name); err != nil {
+				return nil, errors.Join(err, rt.Close())
+			}
+		}
+	}
+	return rt, nil
+}
+
+func openDevice(name string) (driver.Device, error) {
+	kind, index, indexed := strings.Cut(name, ":")
+	ordinal := 0
+	if indexed {
+		var err error
+		if ordinal, err = strconv.Atoi(index); err != nil || ordinal < 0 {
+			return nil, driver.Errorf("Open", driver.ErrUnknownDevice, "%q: the part after the colon is not a device index", name)
+		}
+	}
+	switch {
+	case kind == driver.KindCUDA:
+		return cuda.Open(ordinal)
+	case ordinal != 0 && (kind == driver.KindCPU || kind == driver.KindEmu):
+		return nil, driver.Errorf("Open", driver.ErrInvalidDevice, "%q: there is one %s device", name, kind)
+	case kind == driver.KindCPU:
+		return cpu.Open()
+	}
+	return nil, driver.Errorf("Open", driver.ErrUnknownDevice, "%q: known are cuda, cuda:N, cpu, emu and auto", name)
+}
+
+// Close waits for calls in flight, then releases the device and everything on
+// it. It reports ErrLeak if buffers were still allocated; they are released all
+// the same. Later calls return ErrClosed, a second Close nil.
+func (rt *Runtime) Close() error {
+	if rt == nil {
+		return driver.Errorf("Close", driver.ErrNil, "runtime")
+	}
+	rt.inUse.Lock()
+	defer rt.inUse.Unlock()
+	if rt.closed {
+		return nil
+	}
+	rt.closed = true
+	var errs []error
+	if n := len(rt.buffers); n > 0 {
+		var bytes int64
+		for _, b := range rt.buffers {
+			bytes += b
+		}
+		errs = append(errs, driver.Errorf("Close", driver.ErrLeak, "%d buffers, %d bytes", n, bytes))
+	}
+	return errors.Join(append(errs, rt.dev.Close())...)
+}
+
+// Info describes the open device.
+func (rt *Runtime) Info() driver.Info { return rt.dev.Info() }
+
+// Device is the open device, for callers that load modules and launch kernels
+// of their own. Closing it is the runtime's work.
+func (rt *Runtime) Device() driver.Device { return rt.dev }
+
+// Fallback is why Open took the cpu although no device was asked for by name,
+// or nil if it did not.
+func (rt *Runtime) Fallback() error { return rt.fallback }
+
+// begin starts a call named op: the runtime stays open until end.
+func (rt *Runtime) begin(op string) error {
+	if rt == nil {
+		return driver.Errorf(op, driver.ErrNil, "runtime")
+	}
+	rt.inUse.RLock()
+	if rt.closed {
+		rt.inUse.RUnlock()
+		return driver.Errorf(op, driver.ErrClosed, "runtime")
+	}
+	return nil
+}
+
+func (rt *Runtime) end() { rt.inUse.RUnlock() }
+
+// DeviceStatus is what [Devices] found at one place.
+type DeviceStatus struct {
+	Name string      // as WithDevice takes it
+	Info driver.Info // if Err is nil
+	Err  error       // why it cannot be used
+}
+
+// Devices lists the devices that this build knows and which of them this
+// machine has.
+func Devices() []DeviceStatus {
+	var all []DeviceStatus
+	n, err := cuda.Count()
+	if err == nil && n == 0 {
+		err = driver.Errorf("Open", driver.ErrNoDevice, "")
+	}
+	if err != nil {
+		all = append(all, DeviceStatus{Name: driver.KindCUDA, Err: err})
+	}
+	names := []string{}
+	for i := range n {
+		names = append(names, driver.KindCUDA+":"+strconv.Itoa(i))
+	}
+	for _, name := range append(names, driver.KindCPU, driver.KindEmu) {
+		s := DeviceStatus{Name: name}
+		d, err := openDevice(name)
+		if s.Err = err; err == nil {
+			s.Info = d.Info()
+			s.Err = d.Close()
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// loadedModule is an embedded or a user's module on the device, with its
+// kernels resolved.
+type loadedModule struct {
+	once    sync.Once
+	err     error
+	mod     driver.Module
+	kernels []kernel
+}
+
+// kernel is a launchable kernel and the shape it is launched with.
+type kernel struct {
+	driver.Kernel
+	spec *KernelSpec
+}
+
+// module returns an embedded module, loading it at its first use.
+func (rt *Runtime) module(name string) (*loadedModule, error) {
+	rt.mu.Lock()
+	m := rt.modules[name]
+	if m == nil {
+		m = &loadedModule{}
+		rt.modules[name] = m
+	}
+	rt.mu.Unlock()
+	m.once.Do(func() {
+		spec := moduleByName[name]
+		if spec == nil {
+			m.err = driver.Errorf("load", driver.ErrNotFound, "module %s", name)
+			return
+		}
+		img := driver.Image{Name: name}
+		if rt.dev.Info().Kind != driver.KindCPU {
+			if img.PTX, _, m.err = ptx.Source(name, rt.dev.Info().Capability); m.err != nil {
+				return
+			}
+		}
+		m.err = rt.load(m, img, spec.Kernels)
+	})
+	return m, m.err
+}
+
+// load puts an image on the device and resolves all its kernels.
+func (rt *Runtime) load(m *loadedModule, img driver.Image, specs []KernelSpec) error {
+	img.Twins = make(map[string]driver.Twin, len(specs))
+	for i := range specs {
+		img.Twins[specs[i].Name] = specs[i].Twin
+	}
+	mod, err := rt.dev.Load(img)
+	if err != nil {
+		return err
+	}
+	kernels := make([]kernel, len(specs))
+	for i := range specs {
+		k, err := mod.Kernel(specs[i].Name)
+		if err != nil {
+			return errors.Join(err, mod.Close())
+		}
+		kernels[i] = kernel{k, &specs[i]}
+	}
+	m.mod, m.kernels = mod, kernels
+	return nil
+}
+
+// kernel returns the kernel of that name in m.
+func (m *loadedModule) kernel(name string) kernel {
+	for _, k := range m.kernels {
+		if k.spec.Name == name {
+			return k
+		}
+	}
+	// The names come from kernels.go on both sides.
+	panic("ptxrun: kernel " + name + " is not in the module's list")
+}
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

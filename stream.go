@@ -1,0 +1,185 @@
+package ptxrun
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ptxrun/ptxrun/driver"
+)
+
+// Stream orders work on device buffers: what is given to one stream runs in
+// that order, different streams run independently. Safe for concurrent use;
+// calls of several goroutines on one stream run whole, in some order.
+type Stream struct {
+	rt   *Runtime
+	s    driver.Stream
+	mu   sync.Mutex // one call's work stays together
+	word [8]byte    // what read reads, under mu
+}
+
+// NewStream returns a stream of the runtime's device.
+func NewStream(rt *Runtime) (*Stream, error) {
+	if err := rt.begin("NewStream"); err != nil {
+		return nil, err
+	}
+	defer rt.end()
+	s, err := rt.dev.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{rt: rt, s: s}, nil
+}
+
+// Synchronize blocks until everything given to the stream is complete, and
+// returns the error of what failed.
+func (s *Stream) Synchronize() error {
+	if err := s.begin("Synchronize"); err != nil {
+		return err
+	}
+	defer s.end()
+	return s.s.Synchronize()
+}
+
+// Wait is Synchronize with a context: when ctx is done first it returns ctx's
+// error, and the work goes on.
+func (s *Stream) Wait(ctx context.Context) error {
+	if err := s.begin("Wait"); err != nil {
+		return err
+	}
+	defer s.end()
+	return s.wait(ctx)
+}
+
+// Driver is the stream below, for callers that launch kernels of their own.
+func (s *Stream) Driver() driver.Stream { return s.s }
+
+// Close waits for the stream's work and releases it.
+func (s *Stream) Close() error {
+	if err := s.begin("Stream.Close"); err != nil {
+		return err
+	}
+	defer s.end()
+	return errors.Join(s.s.Synchronize(), s.s.Close())
+}
+
+func (s *Stream) begin(op string) error {
+	if s == nil {
+		return driver.Errorf(op, driver.ErrNil, "stream")
+	}
+	return s.rt.begin(op)
+}
+
+func (s *Stream) end() { s.rt.end() }
+
+// wait polls rather than blocks when ctx can be cancelled: a blocked driver
+// call cannot be woken, and a helper goroutine a call would cost more than the
+// small work it waits for.
+func (s *Stream) wait(ctx context.Context) error {
+	if ctx.Done() == nil {
+		return s.s.Synchronize()
+	}
+	start := time.Now()
+	for i := 0; ; i++ {
+		done, err := s.s.Query()
+		if done || err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if i < 64 {
+			runtime.Gosched()
+			continue
+		}
+		// Sleeping an eighth of the time waited bounds the delay to 12%.
+		time.Sleep(min(time.Since(start)/8, time.Millisecond))
+	}
+}
+
+// take returns an idle stream for a call on host slices; give puts it back.
+func (rt *Runtime) take() (*Stream, error) {
+	rt.mu.Lock()
+	if n := len(rt.idle); n > 0 {
+		s := rt.idle[n-1]
+		rt.idle = rt.idle[:n-1]
+		rt.mu.Unlock()
+		return s, nil
+	}
+	rt.mu.Unlock()
+	s, err := rt.dev.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{rt: rt, s: s}, nil
+}
+
+func (rt *Runtime) give(s *Stream) {
+	rt.mu.Lock()
+	rt.idle = append(rt.idle, s)
+	rt.mu.Unlock()
+}
+
+// launch runs a kernel with its own block size over a grid of blocks, and
+// releases the arguments.
+func (s *Stream) launch(k kernel, blocks uint64, n int64, a *driver.Args) error {
+	defer a.Release()
+	c := driver.Config{Grid: driver.D1(uint32(blocks)), Block: driver.D1(uint32(k.spec.Block)), N: n}
+	if limit := s.rt.dev.Info().MaxGridX; blocks > uint64(limit) {
+		return &driver.Error{Op: "launch", Code: driver.ErrTooLarge, Kernel: k.spec.Name, N: n,
+			Detail: "needs " + strconv.FormatUint(blocks, 10) + " blocks, the device launches at most " + strconv.FormatInt(limit, 10)}
+	}
+	return s.s.Launch(k, c, a)
+}
+
+// tiles is how many blocks cover n elements.
+func (k kernel) tiles(n int64) uint64 { return uint64(ceilDiv(n, k.spec.Tile)) }
+
+// onStream runs a call on host slices on a stream of its own.
+func (rt *Runtime) onStream(f func(s *Stream) error) error {
+	s, err := rt.take()
+	if err != nil {
+		return err
+	}
+	if err := f(s); err != nil {
+		// Errors of work still in the stream must not reach the next call.
+		s.s.Close()
+		return err
+	}
+	rt.give(s)
+	return nil
+}
+
+// copyPiece is how much a copy to the device moves between two looks at the
+// context.
+const copyPiece = 256 << 20
+
+// upload copies src to the device, giving up between pieces when ctx is done.
+func (s *Stream) upload(ctx context.Context, dst driver.Ptr, src []byte) error {
+	for len(src) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(len(src), copyPiece)
+		if err := s.s.CopyToDevice(dst, src[:n]); err != nil {
+			return err
+		}
+		dst, src = dst+driver.Ptr(n), src[n:]
+	}
+	return nil
+}
+
+// download waits for the stream's work, which ctx may interrupt, and copies the
+// result out, which it may not: dst is written whole or not at all.
+func (s *Stream) download(ctx context.Context, dst []byte, src driver.Ptr) error {
+	if err := s.wait(ctx); err != nil || len(dst) == 0 {
+		return err
+	}
+	if err := s.s.CopyToHost(dst, src); err != nil {
+		return err
+	}
+	return s.s.Synchronize()
+}
