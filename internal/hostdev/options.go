@@ -32,6 +32,15 @@ func WithPoison() Option { return func(o *options) { o.poison = true } }
 // WithSites keeps the file and line of each allocation, for errors and leaks.
 func WithSites() Option { return func(o *options) { o.sites = true } }
 
+// Options are several as one.
+func Options(opts ...Option) Option {
+	return func(o *options) {
+		for _, opt := range opts {
+			opt(o)
+		}
+	}
+}
+
 func makeOptions(opts []Option) (options, error) {
 	o := options{limit: TotalMemory() / 4 * 3}
 	for word := range strings.SplitSeq(os.Getenv(EnvMemory), ",") {
