@@ -132,7 +132,7 @@ func (s *Stream) launch(k kernel, blocks uint64, n int64, a *driver.Args) error 
 		return &driver.Error{Op: "launch", Code: driver.ErrTooLarge, Kernel: k.spec.Name, N: n,
 			Detail: "needs " + strconv.FormatUint(blocks, 10) + " blocks, the device launches at most " + strconv.FormatInt(limit, 10)}
 	}
-	return s.s.Launch(k, c, a)
+	return s.s.Launch(k.Kernel, c, a)
 }
 
 // tiles is how many blocks cover n elements.

@@ -1,0 +1,118 @@
+package ptxrun
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ptxrun/ptxrun/driver"
+)
+
+// testDevice is a device that the suite runs on.
+type testDevice struct {
+	name string
+	// slow devices run the same sizes up to the first recursion only.
+	slow bool
+	open func() (*Runtime, error)
+}
+
+// testDevices are the devices of this machine and build: the cpu and the
+// emulator always, the GPU where there is one.
+func testDevices(t testing.TB) []testDevice {
+	all := []testDevice{{name: "cpu", open: func() (*Runtime, error) { return Open(WithDevice("cpu")) }}}
+	rt, err := Open(WithDevice("cuda"))
+	switch {
+	case err == nil:
+		require.NoError(t, rt.Close())
+		all = append(all, testDevice{name: "cuda", open: func() (*Runtime, error) { return Open(WithDevice("cuda")) }})
+	case !errors.Is(err, driver.ErrNoDriver) && !errors.Is(err, driver.ErrNoDevice):
+		require.NoError(t, err, "a GPU driver is here and cannot be opened")
+	}
+	return all
+}
+
+// eachDevice runs f on every device; what f allocates it must free.
+func eachDevice(t *testing.T, f func(t *testing.T, d testDevice, rt *Runtime)) {
+	for _, d := range testDevices(t) {
+		t.Run(d.name, func(t *testing.T) {
+			rt, err := d.open()
+			require.NoError(t, err)
+			f(t, d, rt)
+			require.NoError(t, rt.Close(), "nothing is left on the device")
+		})
+	}
+}
+
+// sizes is the shared list for a kernel with that tile: nothing, one, around a
+// warp, around a block's threads, around a tile and two, and ragged.
+func sizes(tile int) []int {
+	return []int{0, 1, 2, 3, 31, 32, 33, 255, 256, 257, tile - 1, tile, tile + 1, 2*tile - 1, 2*tile + 1, 3*tile + 17}
+}
+
+// testData are the shapes of data that the suite uses, by name.
+func testData[T Number](n int) map[string][]T {
+	r := rand.New(rand.NewPCG(uint64(n), 1))
+	random, runs := make([]T, n), make([]T, n)
+	alternating, distinct, constant := make([]T, n), make([]T, n), make([]T, n)
+	v := T(1)
+	for i := range n {
+		random[i] = T(r.Uint32() % 119)
+		if r.Uint32()%7 == 0 {
+			v = T(r.Uint32() % 5)
+		}
+		runs[i], alternating[i], distinct[i], constant[i] = v, T(i%2), T(i%127), T(3)
+	}
+	return map[string][]T{"random": random, "runs": runs, "alternating": alternating, "distinct": distinct, "constant": constant}
+}
+
+// guarded is a device buffer between two canaries; the data starts skew elements
+// after an aligned address.
+type guarded[T Number] struct {
+	*Buffer[T]
+	whole *Buffer[T]
+	skew  int
+}
+
+const canary = 77
+
+func newGuarded[T Number](t testing.TB, s *Stream, n, skew int) guarded[T] {
+	whole, err := NewBuffer[T](s.rt, n+skew+16)
+	require.NoError(t, err)
+	fill := make([]T, n+skew+16)
+	for i := range fill {
+		fill[i] = canary
+	}
+	require.NoError(t, whole.CopyFrom(s, fill))
+	b, err := whole.Slice(skew, skew+n)
+	require.NoError(t, err)
+	return guarded[T]{b, whole, skew}
+}
+
+// check returns the contents and frees the buffer; whatever was written outside
+// fails the test.
+func (g guarded[T]) check(t testing.TB, s *Stream, msg string) []T {
+	all := make([]T, g.whole.Len())
+	require.NoError(t, g.whole.CopyTo(s, all))
+	require.NoError(t, g.whole.Free())
+	for i, v := range all {
+		if i < g.skew || i >= g.skew+g.Len() {
+			require.Equal(t, T(canary), v, "%s: element %d of the buffer's surroundings was written", msg, i-g.skew)
+		}
+	}
+	return all[g.skew : g.skew+g.Len()]
+}
+
+// requireSame compares long slices without printing them whole.
+func requireSame[T comparable](t testing.TB, want, got []T, format string, args ...any) {
+	t.Helper()
+	msg := fmt.Sprintf(format, args...)
+	require.Equal(t, len(want), len(got), "%s: length", msg)
+	for i := range want {
+		if want[i] != got[i] {
+			require.Fail(t, "values differ", "%s: element %d of %d: want %v, got %v", msg, i, len(want), want[i], got[i])
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package ptxrun
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ptxrun/ptxrun/driver"
+)
+
+// TestLarge goes beyond 2^32 elements, with answers in closed form.
+func TestLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs 5 GB of memory on each device and some seconds; leave -short out")
+	}
+	const n = 1<<32 + 4097
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		if d.slow {
+			t.Log("2^32 elements would take the emulator hours; the cpu and CUDA devices run them")
+			return
+		}
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		b, err := NewBuffer[uint8](rt, n)
+		require.NoError(t, err)
+
+		require.NoError(t, s.s.Fill(b.Ptr(), 1, n))
+		require.NoError(t, InclusiveScanBuffer(s, b, b, Sum))
+		checkLarge(t, s, b, func(i int64) uint8 { return uint8(i + 1) })
+
+		// Two runs, the second across 2^32, by 32-bit lengths.
+		values, err := NewBufferFrom(s, []uint8{7, 9, 11})
+		require.NoError(t, err)
+		lengths, err := NewBufferFrom(s, []uint32{1<<32 - 2, 5, n - (1<<32 - 2) - 5})
+		require.NoError(t, err)
+		strategies := []DecodeStrategy{DecodeTiled}
+		if d.name == "cuda" {
+			// A block or a warp writes 2^32 elements alone in seconds; one
+			// thread would take minutes and find nothing more.
+			strategies = append(strategies, DecodeBlock, DecodeWarp)
+		}
+		want := func(i int64) uint8 {
+			switch {
+			case i < 1<<32-2:
+				return 7
+			case i < 1<<32+3:
+				return 9
+			}
+			return 11
+		}
+		for _, strategy := range strategies {
+			require.NoError(t, s.s.Fill(b.Ptr(), 0, n))
+			total, err := RLEDecodeBuffer(s, b, values, lengths, WithDecodeStrategy(strategy))
+			require.NoError(t, err)
+			require.EqualValues(t, n, total)
+			checkLarge(t, s, b, want)
+		}
+
+		// Encoding it needs 8 bytes of workspace an element.
+		if free, _, err := rt.dev.MemInfo(); err == nil && free > 10*n && d.name == "cuda" {
+			gotValues, err := NewBuffer[uint8](rt, 3)
+			require.NoError(t, err)
+			gotLengths, err := NewBuffer[uint32](rt, 3)
+			require.NoError(t, err)
+			count, err := NewBuffer[uint64](rt, 1)
+			require.NoError(t, err)
+			require.NoError(t, RLEEncodeBuffer(s, gotValues, gotLengths, count, b))
+			c, v, l := make([]uint64, 1), make([]uint8, 3), make([]uint32, 3)
+			require.NoError(t, firstError(count.CopyTo(s, c), gotValues.CopyTo(s, v), gotLengths.CopyTo(s, l)))
+			require.Equal(t, []uint64{3}, c)
+			require.Equal(t, []uint8{7, 9, 11}, v)
+			require.Equal(t, []uint32{1<<32 - 2, 5, n - (1<<32 - 2) - 5}, l)
+
+			// One run of more than 32 bits is refused before anything is written.
+			require.NoError(t, s.s.Fill(b.Ptr(), 4, n))
+			require.ErrorIs(t, RLEEncodeBuffer(s, gotValues, gotLengths, count, b), driver.ErrOverflow)
+			require.NoError(t, gotValues.CopyTo(s, v))
+			require.Equal(t, []uint8{7, 9, 11}, v)
+			require.NoError(t, firstError(gotValues.Free(), gotLengths.Free(), count.Free()))
+		} else {
+			t.Logf("encoding %d elements needs %d GB, %d GB are free", int64(n), 9*int64(n)>>30, free>>30)
+		}
+		require.NoError(t, firstError(b.Free(), values.Free(), lengths.Free(), s.Close()))
+	})
+}
+
+// checkLarge reads the buffer back in pieces.
+func checkLarge(t *testing.T, s *Stream, b *Buffer[uint8], want func(i int64) uint8) {
+	t.Helper()
+	piece := make([]uint8, 64<<20)
+	for from := 0; from < b.Len(); from += len(piece) {
+		to := min(b.Len(), from+len(piece))
+		v, err := b.Slice(from, to)
+		require.NoError(t, err)
+		require.NoError(t, v.CopyTo(s, piece[:to-from]))
+		for i, x := range piece[:to-from] {
+			if w := want(int64(from + i)); x != w {
+				require.Fail(t, "values differ", "element %d: want %d, got %d", from+i, w, x)
+			}
+		}
+	}
+}

@@ -1,0 +1,405 @@
+package ptxrun
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"reflect"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ptxrun/ptxrun/driver"
+)
+
+// naive is the definition of each operator, a pair at a time.
+func naive[T Number](op Op) (identity T, combine func(a, b T) T) {
+	isFloat := reflect.TypeFor[T]().Kind() >= reflect.Float32
+	lowest, highest := limits[T]()
+	bits := func(f func(a, b uint64) uint64) func(a, b T) T {
+		return func(a, b T) T { return T(f(uint64(a), uint64(b))) }
+	}
+	switch op {
+	case Sum:
+		return 0, func(a, b T) T { return a + b }
+	case Product:
+		return 1, func(a, b T) T { return a * b }
+	case Min:
+		return highest, func(a, b T) T {
+			if a != a || b != b {
+				return T(math.NaN())
+			}
+			return min(a, b)
+		}
+	case Max:
+		return lowest, func(a, b T) T {
+			if a != a || b != b {
+				return T(math.NaN())
+			}
+			return max(a, b)
+		}
+	}
+	if isFloat {
+		return 0, nil
+	}
+	switch op {
+	case And:
+		ones := T(0)
+		return ones - 1, bits(func(a, b uint64) uint64 { return a & b })
+	case Or:
+		return 0, bits(func(a, b uint64) uint64 { return a | b })
+	default:
+		return 0, bits(func(a, b uint64) uint64 { return a ^ b })
+	}
+}
+
+func limits[T Number]() (lowest, highest T) {
+	if reflect.TypeFor[T]().Kind() >= reflect.Float32 {
+		return T(math.Inf(-1)), T(math.Inf(1))
+	}
+	zero := T(0)
+	if ones := zero - 1; ones > 0 {
+		return 0, ones
+	}
+	bits := reflect.TypeFor[T]().Bits()
+	low := T(1)
+	for range bits - 1 {
+		low *= 2
+	}
+	return low, low - 1
+}
+
+func naiveScan[T any](identity T, combine func(a, b T) T, src []T, exclusive bool) []T {
+	out, acc := make([]T, len(src)), identity
+	for i, v := range src {
+		next := combine(acc, v)
+		if out[i] = next; exclusive {
+			out[i] = acc
+		}
+		acc = next
+	}
+	return out
+}
+
+// requireScan is equality for integers, and within the rounding of n additions
+// or multiplications for floats.
+func requireScan[T Number](t testing.TB, op Op, want, got []T, msg string) {
+	t.Helper()
+	if reflect.TypeFor[T]().Kind() < reflect.Float32 || op == Min || op == Max {
+		requireSame(t, want, got, "%s", msg)
+		return
+	}
+	tolerance := 1e-5
+	if sizeOf[T]() == 8 {
+		tolerance = 1e-12
+	}
+	require.Equal(t, len(want), len(got), msg)
+	for i := range want {
+		w, g := float64(want[i]), float64(got[i])
+		if w != g && math.Abs(w-g) > tolerance*max(1, math.Abs(w)) {
+			require.Fail(t, "values differ", "%s: element %d of %d: want %v, got %v", msg, i, len(want), w, g)
+		}
+	}
+}
+
+func testScanType[T Number](t *testing.T) {
+	t.Run(reflect.TypeFor[T]().String(), func(t *testing.T) {
+		eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+			s, err := NewStream(rt)
+			require.NoError(t, err)
+			for op := range opCount {
+				identity, combine := naive[T](op)
+				if combine == nil {
+					one := []T{1}
+					require.ErrorIs(t, InclusiveScan(t.Context(), rt, one, one, op), driver.ErrElementType)
+					require.Equal(t, []T{1}, one)
+					continue
+				}
+				for _, n := range sizes(int(scanTile(int(sizeOf[T]())))) {
+					for name, src := range testData[T](n) {
+						if op == Product && reflect.TypeFor[T]().Kind() >= reflect.Float32 {
+							for i := range src { // products that neither vanish nor overflow
+								src[i] = T(1 + float64(int(src[i])%3-1)/1024)
+							}
+						}
+						for _, exclusive := range []bool{false, true} {
+							msg := fmt.Sprintf("%v, n %d, %s, exclusive %v", op, n, name, exclusive)
+							want := naiveScan(identity, combine, src, exclusive)
+							skew := n % 3
+							in, out := newGuarded[T](t, s, n, skew), newGuarded[T](t, s, n, (skew+1)%3)
+							require.NoError(t, in.CopyFrom(s, src))
+							scan := InclusiveScanBuffer[T]
+							if exclusive {
+								scan = ExclusiveScanBuffer[T]
+							}
+							require.NoError(t, scan(s, out.Buffer, in.Buffer, op), msg)
+							require.NoError(t, scan(s, in.Buffer, in.Buffer, op), msg)
+							requireScan(t, op, want, out.check(t, s, msg), msg)
+							requireScan(t, op, want, in.check(t, s, msg), msg+", in place")
+						}
+					}
+				}
+			}
+			require.NoError(t, s.Close())
+		})
+	})
+}
+
+func TestScan(t *testing.T) {
+	testScanType[uint8](t)
+	testScanType[uint16](t)
+	testScanType[uint32](t)
+	testScanType[uint64](t)
+	testScanType[int8](t)
+	testScanType[int16](t)
+	testScanType[int32](t)
+	testScanType[int64](t)
+	testScanType[int](t)
+	testScanType[uint](t)
+	testScanType[float32](t)
+	testScanType[float64](t)
+}
+
+func TestScanExtremes(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		ctx := t.Context()
+		// NaN goes on to the end, and -0 is less than +0.
+		nan, negZero := math.NaN(), math.Copysign(0, -1)
+		src, dst := []float64{0, negZero, 1, nan, -5, 7}, make([]float64, 6)
+		require.NoError(t, InclusiveScan(ctx, rt, dst, src, Min))
+		require.True(t, math.Signbit(dst[1]) && dst[2] == 0 && math.Signbit(dst[2]))
+		require.True(t, math.IsNaN(dst[3]) && math.IsNaN(dst[4]) && math.IsNaN(dst[5]))
+		require.NoError(t, InclusiveScan(ctx, rt, dst, src, Max))
+		require.True(t, !math.Signbit(dst[1]) && dst[2] == 1 && math.IsNaN(dst[5]))
+
+		ints := []int64{math.MaxInt64, math.MinInt64, -1, 1}
+		got := make([]int64, 4)
+		require.NoError(t, ExclusiveScan(ctx, rt, got, ints, Min))
+		require.Equal(t, []int64{math.MaxInt64, math.MaxInt64, math.MinInt64, math.MinInt64}, got)
+		require.NoError(t, InclusiveScan(ctx, rt, got, ints, Sum))
+		require.Equal(t, []int64{math.MaxInt64, -1, -2, -1}, got)
+	})
+}
+
+// TestScanRecursion goes three levels deep: more tiles than a tile holds.
+func TestScanRecursion(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		if d.slow {
+			t.Log("the recursion's kernels are the same at every level; the emulator stops at two")
+			return
+		}
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		tile := int(scanTile(8))
+		for _, n := range []int{tile*tile - 1, tile * tile, tile*tile + 1, tile*tile + tile + 3} {
+			src := testData[uint64](n)["random"]
+			b, err := NewBufferFrom(s, src)
+			require.NoError(t, err)
+			require.NoError(t, ExclusiveScanBuffer(s, b, b, Sum))
+			got := make([]uint64, n)
+			require.NoError(t, b.CopyTo(s, got))
+			requireSame(t, naiveScan(0, func(a, b uint64) uint64 { return a + b }, src, true), got, "n %d", n)
+			require.NoError(t, b.Free())
+		}
+		require.NoError(t, s.Close())
+	})
+}
+
+func TestPlanScan(t *testing.T) {
+	for _, size := range []int64{1, 2, 4, 8, 12, 16} {
+		tile := scanTile(int(size))
+		require.Zero(t, PlanScan(0, size).Bytes)
+		require.Zero(t, PlanScan(tile, size).Depth, "one tile needs no workspace")
+		for _, n := range []int64{tile + 1, tile * tile, tile*tile + 1, 1 << 32, 1<<32 + 1, 1 << 40, 1 << 58} {
+			p := PlanScan(n, size)
+			require.Positive(t, p.Depth)
+			end := int64(0)
+			for i, l := range p.Levels[:p.Depth] {
+				require.Equal(t, n, l.N, "a level scans what the level above left")
+				require.Zero(t, l.Offset%256)
+				require.GreaterOrEqual(t, l.Offset, end, "levels do not overlap")
+				require.Equal(t, (n+tile-1)/tile, l.Tiles)
+				end = l.Offset + l.Tiles*size
+				n = l.Tiles
+				require.Equal(t, i == p.Depth-1, n <= tile, "the last level's sums fit a tile")
+			}
+			require.GreaterOrEqual(t, p.Bytes, end)
+			require.Less(t, p.Bytes, end+256)
+		}
+	}
+	for _, bad := range [][2]int64{{-1, 4}, {1<<58 + 1, 4}, {5000, 0}, {5000, 17}} {
+		require.Zero(t, PlanScan(bad[0], bad[1]))
+	}
+}
+
+func TestScanWorkspace(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		n := int(3*scanTile(4) + 5)
+		src := testData[uint32](n)["random"]
+		b, err := NewBufferFrom(s, src)
+		require.NoError(t, err)
+		plan := PlanScan(int64(n), 4)
+		w := newGuarded[byte](t, s, int(plan.Bytes), 0)
+		for range 3 { // reused
+			require.NoError(t, b.CopyFrom(s, src))
+			require.NoError(t, InclusiveScanBuffer(s, b, b, Sum, WithScanStrategy(ScanRecursive), WithScanWorkspace(w.Buffer)))
+			got := make([]uint32, n)
+			require.NoError(t, b.CopyTo(s, got))
+			requireSame(t, naiveScan(0, func(a, b uint32) uint32 { return a + b }, src, false), got, "with workspace")
+		}
+		short, err := w.Slice(0, int(plan.Bytes)-1)
+		require.NoError(t, err)
+		err = InclusiveScanBuffer(s, b, b, Sum, WithScanWorkspace(short))
+		require.ErrorIs(t, err, driver.ErrTooSmall)
+		var e *driver.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, plan.Bytes, e.Need)
+		one := []uint32{1}
+		require.ErrorIs(t, InclusiveScan(t.Context(), rt, one, one, Sum, WithScanWorkspace(w.Buffer)), driver.ErrInvalidValue)
+		w.check(t, s, "workspace")
+		require.NoError(t, b.Free())
+		require.NoError(t, s.Close())
+	})
+}
+
+// affine is x → m·x + c; composition is associative and not commutative.
+type affine struct{ M, C uint32 }
+
+func compose(f, g affine) affine { return affine{f.M * g.M, f.C*g.M + g.C} }
+
+// TestOperatorTwin runs a caller's operator by its Go form; its PTX form is
+// tested in examples/operator.
+func TestOperatorTwin(t *testing.T) {
+	rt, err := Open(WithDevice("cpu"))
+	require.NoError(t, err)
+	op, err := NewOperator(rt, OperatorSpec[affine]{Name: "affine", Identity: affine{1, 0}, Combine: compose})
+	require.NoError(t, err)
+	for _, n := range sizes(int(scanTile(8))) {
+		src := make([]affine, n)
+		for i := range src {
+			src[i] = affine{uint32(i)*2 + 3, uint32(i) * 7}
+		}
+		dst := make([]affine, n)
+		require.NoError(t, op.InclusiveScan(t.Context(), dst, src))
+		requireSame(t, naiveScan(affine{1, 0}, compose, src, false), dst, "inclusive %d", n)
+		require.NoError(t, op.ExclusiveScan(t.Context(), src, src))
+		requireSame(t, append([]affine{{1, 0}}, dst...)[:n], src, "exclusive, in place %d", n)
+	}
+	require.NoError(t, op.Close())
+	one := []affine{{1, 1}}
+	require.ErrorIs(t, op.InclusiveScan(t.Context(), one, one), driver.ErrClosed)
+
+	_, err = NewOperator(rt, OperatorSpec[affine]{Name: "affine"})
+	require.ErrorIs(t, err, driver.ErrNil)
+	_, err = NewOperator(rt, OperatorSpec[affine]{Combine: compose})
+	require.ErrorIs(t, err, driver.ErrInvalidValue)
+	_, err = NewOperator(rt, OperatorSpec[*int]{Name: "p", Combine: func(a, b *int) *int { return a }})
+	require.ErrorIs(t, err, driver.ErrElementType)
+	_, err = NewOperator(rt, OperatorSpec[[5]uint32]{Name: "wide", Combine: func(a, b [5]uint32) [5]uint32 { return a }})
+	require.ErrorIs(t, err, driver.ErrElementType)
+	var none *Operator[affine]
+	require.ErrorIs(t, none.InclusiveScan(t.Context(), nil, nil), driver.ErrNil)
+	require.ErrorIs(t, none.Close(), driver.ErrNil)
+	require.NoError(t, rt.Close())
+}
+
+func TestScanErrors(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		ctx := t.Context()
+		a, b := []uint32{1, 2, 3}, []uint32{9, 9}
+		require.ErrorIs(t, InclusiveScan(ctx, nil, a, a, Sum), driver.ErrNil)
+		require.ErrorIs(t, InclusiveScan(ctx, rt, b, a, Sum), driver.ErrLength)
+		require.ErrorIs(t, InclusiveScan(ctx, rt, a[1:], a[:2], Sum), driver.ErrOverlap)
+		require.ErrorIs(t, InclusiveScan(ctx, rt, a, a, opCount), driver.ErrInvalidValue)
+		require.ErrorIs(t, InclusiveScan(ctx, rt, a, a, Sum, WithScanStrategy(scanStrategies)), driver.ErrInvalidValue)
+		require.NoError(t, InclusiveScan(ctx, rt, a[:0], nil, Sum))
+		cancelled, cancel := context.WithCancel(ctx)
+		cancel()
+		require.ErrorIs(t, InclusiveScan(cancelled, rt, a, a, Sum), context.Canceled)
+		require.Equal(t, []uint32{1, 2, 3}, a, "no failed call wrote")
+		require.Equal(t, []uint32{9, 9}, b)
+
+		other, err := Open(WithDevice("cpu"))
+		require.NoError(t, err)
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		x, err := NewBufferFrom(s, a)
+		require.NoError(t, err)
+		foreign, err := NewBuffer[uint32](other, 3)
+		require.NoError(t, err)
+		short, err := x.Slice(0, 2)
+		require.NoError(t, err)
+		shifted, err := x.Slice(1, 3)
+		require.NoError(t, err)
+		require.ErrorIs(t, InclusiveScanBuffer(nil, x, x, Sum), driver.ErrNil)
+		require.ErrorIs(t, InclusiveScanBuffer(s, nil, x, Sum), driver.ErrNil)
+		require.ErrorIs(t, InclusiveScanBuffer(s, x, nil, Sum), driver.ErrNil)
+		require.ErrorIs(t, InclusiveScanBuffer(s, x, foreign, Sum), driver.ErrWrongDevice)
+		require.ErrorIs(t, InclusiveScanBuffer(s, x, short, Sum), driver.ErrLength)
+		require.ErrorIs(t, InclusiveScanBuffer(s, short, shifted, Sum), driver.ErrOverlap)
+		got := make([]uint32, 3)
+		require.NoError(t, x.CopyTo(s, got))
+		require.Equal(t, a, got)
+		require.NoError(t, x.Free())
+		require.ErrorIs(t, x.Free(), driver.ErrClosed)
+		require.ErrorIs(t, InclusiveScanBuffer(s, x, x, Sum), driver.ErrClosed)
+		require.ErrorIs(t, InclusiveScanBuffer(s, short, short, Sum), driver.ErrClosed, "views go with their buffer")
+		require.NoError(t, s.Close())
+		require.ErrorIs(t, other.Close(), driver.ErrLeak)
+		require.ErrorIs(t, InclusiveScan(ctx, other, a, a, Sum), driver.ErrClosed)
+		require.ErrorIs(t, foreign.Free(), driver.ErrClosed)
+	})
+}
+
+// TestConcurrent mixes calls of many goroutines on one runtime, some of which
+// give up half-way.
+func TestConcurrent(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		var wg sync.WaitGroup
+		for g := range 8 {
+			wg.Go(func() {
+				for i := range 20 {
+					n := 1000*g + 37*i
+					src := testData[uint32](n)["runs"]
+					ctx, cancel := context.WithCancel(context.Background())
+					if i%5 == 4 {
+						go cancel()
+					}
+					dst := make([]uint32, n)
+					switch err := InclusiveScan(ctx, rt, dst, src, Sum); {
+					case err != nil:
+						if i%5 != 4 || !isContextError(err) {
+							t.Errorf("scan: %v", err)
+						}
+						for _, v := range dst {
+							if v != 0 {
+								t.Error("a cancelled call wrote")
+								break
+							}
+						}
+					case n > 0 && dst[n-1] != naiveScan(0, func(a, b uint32) uint32 { return a + b }, src, false)[n-1]:
+						t.Error("wrong sum")
+					}
+					cancel()
+					values, lengths, err := RLEEncode(context.Background(), rt, src)
+					if err != nil {
+						t.Errorf("encode: %v", err)
+						continue
+					}
+					back, err := RLEDecode(context.Background(), rt, values, lengths)
+					if err != nil || !reflect.DeepEqual(append([]uint32{}, back...), append([]uint32{}, src...)) {
+						t.Errorf("decode: %v", err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func isContextError(err error) bool {
+	return err == context.Canceled || err == context.DeadlineExceeded
+}
