@@ -1,6 +1,7 @@
 package ptxrun
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,7 +27,12 @@ func TestLarge(t *testing.T) {
 
 		require.NoError(t, s.s.Fill(b.Ptr(), 1, n))
 		require.NoError(t, InclusiveScanBuffer(s, b, b, Sum))
-		checkLarge(t, s, b, func(i int64) uint8 { return uint8(i + 1) })
+		// The sums of ones count up, with a period of 256.
+		counting := make([]uint8, checkPiece+256)
+		for i := range counting {
+			counting[i] = uint8(i + 1)
+		}
+		checkLarge(t, s, b, func(from, n int) []uint8 { return counting[from%256:][:n] })
 
 		// Two runs, the second across 2^32, by 32-bit lengths.
 		values, err := NewBufferFrom(s, []uint8{7, 9, 11})
@@ -39,14 +45,15 @@ func TestLarge(t *testing.T) {
 			// thread would take minutes and find nothing more.
 			strategies = append(strategies, DecodeBlock, DecodeWarp)
 		}
-		want := func(i int64) uint8 {
-			switch {
-			case i < 1<<32-2:
-				return 7
-			case i < 1<<32+3:
-				return 9
+		const second, third = 1<<32 - 2, 1<<32 + 3
+		want := func(from, n int) []uint8 {
+			piece := bytes.Repeat([]uint8{7}, n)
+			for i := max(0, second-from); i < n; i++ {
+				if piece[i] = 9; from+i >= third {
+					piece[i] = 11
+				}
 			}
-			return 11
+			return piece
 		}
 		for _, strategy := range strategies {
 			require.NoError(t, s.s.Fill(b.Ptr(), 0, n))
@@ -84,19 +91,19 @@ func TestLarge(t *testing.T) {
 	})
 }
 
-// checkLarge reads the buffer back in pieces.
-func checkLarge(t *testing.T, s *Stream, b *Buffer[uint8], want func(i int64) uint8) {
+// checkLarge reads the buffer back in pieces; want gives n elements from from on.
+func checkLarge(t *testing.T, s *Stream, b *Buffer[uint8], want func(from, n int) []uint8) {
 	t.Helper()
-	piece := make([]uint8, 64<<20)
-	for from := 0; from < b.Len(); from += len(piece) {
-		to := min(b.Len(), from+len(piece))
-		v, err := b.Slice(from, to)
+	got := make([]uint8, checkPiece)
+	for from := 0; from < b.Len(); from += checkPiece {
+		n := min(checkPiece, b.Len()-from)
+		v, err := b.Slice(from, from+n)
 		require.NoError(t, err)
-		require.NoError(t, v.CopyTo(s, piece[:to-from]))
-		for i, x := range piece[:to-from] {
-			if w := want(int64(from + i)); x != w {
-				require.Fail(t, "values differ", "element %d: want %d, got %d", from+i, w, x)
-			}
+		require.NoError(t, v.CopyTo(s, got[:n]))
+		if w := want(from, n); !bytes.Equal(w, got[:n]) {
+			requireSame(t, w, got[:n], "from element %d on", from)
 		}
 	}
 }
+
+const checkPiece = 64 << 20

@@ -169,18 +169,17 @@ type DeviceStatus struct {
 // machine has.
 func Devices() []DeviceStatus {
 	var all []DeviceStatus
-	n, err := cuda.Count()
-	if err == nil && n == 0 {
+	gpus, err := cuda.Devices()
+	if err == nil && len(gpus) == 0 {
 		err = driver.Errorf("Open", driver.ErrNoDevice, "")
 	}
 	if err != nil {
 		all = append(all, DeviceStatus{Name: driver.KindCUDA, Err: err})
 	}
-	names := []string{}
-	for i := range n {
-		names = append(names, driver.KindCUDA+":"+strconv.Itoa(i))
+	for i, info := range gpus {
+		all = append(all, DeviceStatus{Name: driver.KindCUDA + ":" + strconv.Itoa(i), Info: info})
 	}
-	for _, name := range append(names, driver.KindCPU, driver.KindEmu) {
+	for _, name := range []string{driver.KindCPU, driver.KindEmu} {
 		s := DeviceStatus{Name: name}
 		d, err := openDevice(name)
 		if s.Err = err; err == nil {
