@@ -128,7 +128,7 @@ func (l *lexer) next() (token, error) {
 	case isLetter(c) && (c != '%' || isWord(l.peek(1))):
 		t.kind = tokIdent
 		t.text = l.word(1)
-	case c == '.' && (isLetter(l.peek(1)) || isDigit(l.peek(1))):
+	case c == '.' && isWord(l.peek(1)):
 		t.kind = tokDot
 		l.off++
 		t.text = l.word(0)
