@@ -50,23 +50,39 @@ type ModuleSpec struct {
 
 // Launch shapes. The tile is Block × items per thread.
 const (
-	// 256 threads × 16 bytes × 4 loads in flight a thread; see tuning notes in
-	// ptx/src/scan.cuh.
-	scanBlock = 256
-	// scanTileBytes is what a block of the recursive scan reads at a time.
-	scanTileBytes = 256 * 64
+	// A thread of the recursive scan holds 64 bytes: 4 loads of 16 bytes in
+	// flight.
+	scanBlock     = 256
+	scanItemBytes = 64
 
 	rleBlock      = 256
-	rleTile       = 256 * 16 // elements a block marks, scatters or finishes
+	rleTile       = 256 * 16 // elements a block marks, scatters or widens
 	decodeBlock   = 256
-	decodeTile    = 4096 // output elements a block of the tiled strategy owns
-	lcsBlockEdge  = 16   // the spin-wait strategy's blocks are 16×16 cells
+	decodeTile    = 16384 // bytes of output that a block of the tiled strategy owns
+	lcsBlockEdge  = 16    // the spin-wait strategy's blocks are 16×16 cells
 	spinWaitBlock = lcsBlockEdge * lcsBlockEdge
 )
 
 // scanTile is the elements a block of the recursive scan handles, for elements
 // of the given size. It is the same expression as in ptx/src/scan.cuh.
-func scanTile(size int) int64 { return int64(scanTileBytes / max(size, 4)) }
+func scanTile(size int) int64 { return scanBlock * int64(scanItemBytes/max(size, 4)) }
+
+// newerTargets are the modules built for more than sm_70.
+//
+// sm_80 reduces a warp's 32-bit integers in one instruction and propagates NaN
+// in another. sm_90 streams input past L1 with wide prefetches into L2.
+var newerTargets = map[string][]int{
+	"scan_sum_u32": {80, 90},
+	"scan_and_u32": {80}, "scan_or_u32": {80}, "scan_xor_u32": {80},
+	"scan_min_u32": {80}, "scan_max_u32": {80},
+	"scan_min_i32": {80}, "scan_max_i32": {80},
+	"scan_min_f32": {80}, "scan_max_f32": {80},
+	"scan_sum_u64": {90}, "scan_sum_f32": {90}, "scan_sum_f64": {90}, "scan_satsum_u64": {90},
+	"rle_u8": {90}, "rle_u16": {90}, "rle_u32": {90}, "rle_u64": {90}, "rle_index": {90},
+}
+
+// targets are the variants of a module, oldest first.
+func targets(module string) []int { return append([]int{70}, newerTargets[module]...) }
 
 // scanKernels are the kernels of a scan operator, built-in or a user's; suffix
 // is the operator's name in them.
@@ -86,7 +102,7 @@ func scanModule[T any](op string, t elemType, o twin.Op[T]) ModuleSpec {
 		Name:       "scan_" + suffix,
 		Source:     "scan.cu",
 		Defines:    []string{"PTXRUN_OP=" + opTypes[op], "PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + suffix},
-		Targets:    []int{70},
+		Targets:    targets("scan_" + suffix),
 		ValueSize:  t.size,
 		ValueAlign: t.size,
 		identity:   bytesOfValue(&o.Identity),
@@ -165,7 +181,7 @@ func rleModules[V twin.Unsigned](t elemType) []ModuleSpec {
 	return []ModuleSpec{{
 		Name: "rle_" + t.name, Source: "rle.cu",
 		Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
-		Targets: []int{70},
+		Targets: targets("rle_" + t.name),
 		Kernels: []KernelSpec{
 			k(name("rle_mark", t, typeU32), mark, rleBlock, rleTile, twin.RLEMark[V, uint32]()),
 			k(name("rle_mark", t, typeU64), mark, rleBlock, rleTile, twin.RLEMark[V, uint64]()),
@@ -176,7 +192,7 @@ func rleModules[V twin.Unsigned](t elemType) []ModuleSpec {
 			k(name("rle_decode_thread", t), decode, decodeBlock, decodeBlock, twin.RLEDecode[V]()),
 			k(name("rle_decode_warp", t), decode, decodeBlock, decodeBlock/32, twin.RLEDecode[V]()),
 			k(name("rle_decode_block", t), decode, decodeBlock, 1, twin.RLEDecode[V]()),
-			k(name("rle_decode_tiled", t), decode, decodeBlock, decodeTile, twin.RLEDecode[V]()),
+			k(name("rle_decode_tiled", t), decode, decodeBlock, decodeTile/int64(t.size), twin.RLEDecode[V]()),
 		},
 	}}
 }
@@ -187,7 +203,7 @@ func rleIndexModule() ModuleSpec {
 	longest := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr} // starts, n, count, capacity, longest
 	ends := []ParamKind{ParamPtr, ParamU64, ParamPtr}                        // lengths, runs, ends
 	return ModuleSpec{
-		Name: "rle_index", Source: "rle_index.cu", Targets: []int{70},
+		Name: "rle_index", Source: "rle_index.cu", Targets: targets("rle_index"),
 		Kernels: []KernelSpec{
 			{"rle_scatter_u32", scatter, rleBlock, rleTile, twin.RLEScatter[uint32]()},
 			{"rle_scatter_u64", scatter, rleBlock, rleTile, twin.RLEScatter[uint64]()},
@@ -200,9 +216,9 @@ func rleIndexModule() ModuleSpec {
 
 func lcsModule() ModuleSpec {
 	return ModuleSpec{
-		Name: "lcs", Source: "lcs.cu", Targets: []int{70},
+		Name: "lcs", Source: "lcs.cu", Targets: targets("lcs"),
 		Kernels: []KernelSpec{
-			// a, m, b, n, table, ticket
+			// a, m, b, n, table of -1, ticket: a u64 of 0
 			{"lcs_spinwait", []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr, ParamPtr}, spinWaitBlock, 0, twin.LCSSpinWait()},
 		},
 	}

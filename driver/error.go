@@ -59,6 +59,8 @@ const (
 	ErrHang                              // no thread can make progress any more (emulator)
 	ErrUnknownDevice                     // PTXRUN_DEVICE or an option names no device
 	ErrArguments                         // a launch whose arguments do not match the kernel's parameters
+	ErrNoCompiler                        // nothing on this machine compiles CUDA C++
+	ErrCompile                           // CUDA C++ that does not compile; Error.Log says why
 )
 
 var codeText = map[Code]string{
@@ -102,6 +104,8 @@ var codeText = map[Code]string{
 	ErrHang:            "no thread can make progress",
 	ErrUnknownDevice:   "unknown device",
 	ErrArguments:       "arguments do not match the kernel's parameters",
+	ErrNoCompiler:      "no compiler for CUDA C++",
+	ErrCompile:         "the source does not compile",
 }
 
 func (c Code) Error() string {
