@@ -1,0 +1,5 @@
+//go:build unix && !linux && !race
+
+package hostdev
+
+func advise([]byte) {}
