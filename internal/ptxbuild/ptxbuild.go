@@ -175,6 +175,9 @@ func (c Compiler) flags(target, version int) []string {
 func Find(ctx context.Context, name string) (Compiler, error) {
 	if name != "" {
 		c, err := probe(ctx, name)
+		if ctx.Err() != nil {
+			return c, ctx.Err()
+		}
 		if err != nil {
 			return c, driver.Errorf(op, driver.ErrNoCompiler, "%s: %v", name, err)
 		}
