@@ -1,0 +1,544 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ptxrun/ptxrun/driver/cuda"
+)
+
+const (
+	bitmap    = "../../testdata/declaration.bmp"
+	textFirst = "../../testdata/gettysburg-first.txt"
+	textFinal = "../../testdata/gettysburg-final.txt"
+)
+
+// result is what a run left.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// invoke runs the program on the cpu device, unless args choose another.
+func invoke(stdin io.Reader, args ...string) result {
+	var stdout, stderr bytes.Buffer
+	args = append([]string{"--device=cpu"}, args...)
+	code := run(context.Background(), args, stdin, &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+func text(s string) io.Reader { return strings.NewReader(s) }
+
+// requireDone requires success, in silence on standard error.
+func requireDone(t *testing.T, r result) {
+	t.Helper()
+	require.Zero(t, r.code, r.stderr)
+	require.Empty(t, r.stderr)
+}
+
+// requireFailed requires an exit code and one line on standard error that has
+// the words.
+func requireFailed(t *testing.T, r result, code int, words ...string) {
+	t.Helper()
+	require.Equal(t, code, r.code, r.stderr)
+	require.Equal(t, 1, strings.Count(r.stderr, "\n"), "lines in %q", r.stderr)
+	require.True(t, strings.HasPrefix(r.stderr, "ptxrun: "), r.stderr)
+	require.Equal(t, 1, strings.Count(r.stderr, "ptxrun: "), r.stderr)
+	for _, w := range words {
+		require.Contains(t, r.stderr, w)
+	}
+}
+
+// requireFiles requires that dir holds the named files and no others, such as
+// temporary ones.
+func requireFiles(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	found := []string{}
+	for _, e := range entries {
+		found = append(found, e.Name())
+	}
+	require.ElementsMatch(t, names, found)
+}
+
+func write(t *testing.T, dir, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(path, data, 0o644))
+	return path
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return data
+}
+
+func TestRLEFiles(t *testing.T) {
+	dir, raw := t.TempDir(), read(t, bitmap)
+	page := write(t, dir, "page.bmp", raw)
+
+	requireDone(t, invoke(nil, "rle", "compress", page))
+	requireFiles(t, dir, "page.bmp", "page.bmp.rle")
+	assert.Less(t, len(read(t, page+".rle")), len(raw)/5)
+	require.NoError(t, os.Remove(page))
+	requireDone(t, invoke(nil, "rle", "decompress", page+".rle"))
+	assert.True(t, bytes.Equal(raw, read(t, page)))
+
+	for _, width := range []string{"1", "2", "4", "8"} {
+		rle, out := filepath.Join(dir, width+".rle"), filepath.Join(dir, width+".bmp")
+		requireDone(t, invoke(nil, "rle", "compress", "--width", width, "-o", rle, page))
+		requireDone(t, invoke(nil, "rle", "decompress", "-o", out, rle))
+		assert.True(t, bytes.Equal(raw, read(t, out)), "width %s", width)
+	}
+}
+
+func TestRLEPipes(t *testing.T) {
+	raw := string(read(t, bitmap))
+	small := invoke(text(raw), "rle", "compress", "-")
+	requireDone(t, small)
+	whole := invoke(text(small.stdout), "rle", "decompress", "-")
+	requireDone(t, whole)
+	assert.True(t, raw == whole.stdout)
+
+	empty := invoke(text(""), "rle", "compress", "-")
+	requireDone(t, empty)
+	whole = invoke(text(empty.stdout), "rle", "decompress", "-")
+	requireDone(t, whole)
+	assert.Empty(t, whole.stdout)
+}
+
+func TestRLECorrupt(t *testing.T) {
+	dir := t.TempDir()
+	good := invoke(text(string(read(t, bitmap))), "rle", "compress", "-").stdout
+	flipped := []byte(good)
+	flipped[len(flipped)/2] ^= 4
+	for name, c := range map[string]struct{ file, want string }{
+		"empty":     {"", "not an .rle file"},
+		"other":     {"BM and so on", "not an .rle file"},
+		"truncated": {good[:len(good)-100], "frame 0 at byte 12"},
+		"no end":    {good[:len(good)-28], "frame 1"},
+		"changed":   {string(flipped), "frame 0 at byte 12"},
+		"trailing":  {good + "x", "more bytes follow"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, t.TempDir(), "bad.rle", []byte(c.file))
+			out := filepath.Join(dir, "out")
+			requireFailed(t, invoke(nil, "rle", "decompress", "-o", out, path), exitCorrupt, "corrupt input", c.want)
+			requireFiles(t, dir)
+		})
+	}
+	// What stands there is left alone when the replacement fails.
+	out := write(t, dir, "out", []byte("old"))
+	requireFailed(t, invoke(text("BM"), "rle", "decompress", "-f", "-o", out, "-"), exitCorrupt)
+	assert.Equal(t, "old", string(read(t, out)))
+	requireFiles(t, dir, "out")
+}
+
+func TestOutputFiles(t *testing.T) {
+	dir := t.TempDir()
+	out := write(t, dir, "out", []byte("old"))
+	require.NoError(t, os.Chmod(out, 0o600))
+
+	requireFailed(t, invoke(text("abc"), "rle", "compress", "-o", out, "-"), exitUsage, "out exists", "--force")
+	assert.Equal(t, "old", string(read(t, out)))
+
+	require.NoError(t, os.Symlink("out", filepath.Join(dir, "link")))
+	requireDone(t, invoke(text("abc"), "rle", "compress", "--force", "-o", filepath.Join(dir, "link"), "-"))
+	requireFiles(t, dir, "out", "link")
+	requireDone(t, invoke(nil, "rle", "decompress", "-o", "-", out))
+	info, err := os.Lstat(out)
+	require.NoError(t, err)
+	assert.EqualValues(t, 0o600, info.Mode().Perm(), "the file's mode is kept")
+
+	requireFailed(t, invoke(text("abc"), "rle", "compress", "-o", dir, "-"), exitUsage, "is a directory")
+	requireFailed(t, invoke(text("abc"), "rle", "compress", "-o", filepath.Join(dir, "no", "out"), "-"), exitFailed, "no such file")
+	requireDone(t, invoke(text("abc"), "rle", "compress", "-o", os.DevNull, "-"))
+	null, err := os.Stat(os.DevNull)
+	require.NoError(t, err)
+	assert.False(t, null.Mode().IsRegular(), "a device was replaced by a file")
+	requireFiles(t, dir, "out", "link")
+}
+
+// A file that appears while the command works is not replaced.
+func TestOutputRace(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	appear := iotest.ErrReader(io.EOF)
+	input := io.MultiReader(text("abc"), readerFunc(func(p []byte) (int, error) {
+		write(t, dir, "out", []byte("other"))
+		return appear.Read(p)
+	}))
+	requireFailed(t, invoke(input, "rle", "compress", "-o", out, "-"), exitUsage, "out exists")
+	assert.Equal(t, "other", string(read(t, out)))
+	requireFiles(t, dir, "out")
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"", "expected one of"},
+		{"nonsense", "unexpected argument nonsense"},
+		{"info --nonsense", "unknown flag --nonsense"},
+		{"rle compress", "<input>"},
+		{"rle compress --width 3 -", "--width must be one of"},
+		{"rle decompress page.bmp", "no name without .rle"},
+		{"rle decompress .rle", "no name without .rle"},
+		{"scan -", "--type"},
+		{"scan --type u128 -", "--type must be one of"},
+		{"scan --type u8 --op mean -", "--op must be one of"},
+		{"scan --type f32 --op xor -", "--op xor is for integers, not f32"},
+		{"lcs a", "<b>"},
+		{"lcs - -", "only one"},
+		{"ptx x.cu", "--output"},
+		{"ptx -o x.ptx --target sm_35 x.cu", "--target sm_35; known are sm_70"},
+		{"ptx -o x.ptx --target newest x.cu", "--target newest"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			requireFailed(t, invoke(text(""), strings.Fields(c.args)...), exitUsage, c.want)
+		})
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	help := invoke(nil, "--help")
+	requireDone(t, help)
+	for _, code := range []int{0, exitFailed, exitUsage, exitCorrupt, exitNoDevice, exitInterrupted, exitPipe} {
+		assert.Contains(t, help.stdout, fmt.Sprintf("\n    %d ", code), "the exit code is documented")
+	}
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		v := invoke(nil, args...)
+		requireDone(t, v)
+		assert.Contains(t, v.stdout, version())
+	}
+}
+
+func TestMissingInput(t *testing.T) {
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "missing.rle")
+	for _, args := range [][]string{
+		{"rle", "compress", missing},
+		{"rle", "decompress", missing},
+		{"scan", "--type", "u8", "-o", filepath.Join(dir, "out"), missing},
+		{"lcs", missing, textFirst},
+		{"lcs", textFirst, missing},
+		{"ptx", "-o", filepath.Join(dir, "x.ptx"), filepath.Join(dir, "missing.cu")},
+	} {
+		requireFailed(t, invoke(nil, args...), exitFailed, "missing", "no such file")
+		requireFiles(t, dir)
+	}
+	requireFailed(t, invoke(nil, "rle", "compress", "-o", filepath.Join(dir, "out"), dir), exitFailed, "is a directory")
+	requireFiles(t, dir)
+}
+
+func TestDevices(t *testing.T) {
+	for name, want := range map[string]string{
+		"gpu": "unknown device", "cuda:x": "unknown device", "cpu:1": "no device with that index", "cuda:4096": "",
+	} {
+		requireFailed(t, invoke(text("abc"), "--device", name, "rle", "compress", "-"), exitNoDevice, want)
+		t.Setenv("PTXRUN_DEVICE", name)
+		var stderr bytes.Buffer
+		code := run(context.Background(), []string{"rle", "compress", "-"}, text("abc"), io.Discard, &stderr)
+		requireFailed(t, result{code, "", stderr.String()}, exitNoDevice, want)
+	}
+}
+
+func TestInfo(t *testing.T) {
+	r := invoke(nil, "info")
+	requireDone(t, r)
+	assert.Contains(t, r.stdout, "\n* cpu ")
+	assert.Contains(t, r.stdout, "cuda")
+	assert.Contains(t, r.stdout, "emu")
+
+	r = invoke(nil, "info", "--json")
+	requireDone(t, r)
+	var report infoReport
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &report))
+	assert.Equal(t, "cpu", report.Chosen)
+	assert.Equal(t, cuda.Built, report.CUDA)
+	kinds := map[string]bool{}
+	for _, d := range report.Devices {
+		kind, _, _ := strings.Cut(d.Device, ":")
+		kinds[kind] = true
+		assert.NotEqual(t, d.Found, d.Reason != "", "a reason where a device is missing, and only there: %+v", d)
+		assert.Equal(t, d.Found, d.Memory > 0 && d.Multiprocessors > 0, "%+v", d)
+	}
+	assert.Equal(t, map[string]bool{"cuda": true, "cpu": true, "emu": true}, kinds)
+
+	// The list is printed although the device that was asked for is not there.
+	r = invoke(nil, "info", "--device", "cuda:4096")
+	requireFailed(t, r, exitNoDevice)
+	assert.Contains(t, r.stdout, "cpu")
+	assert.NotContains(t, r.stdout, "\n* cpu")
+}
+
+func raw[T any](v ...T) string {
+	b, err := binary.Append(nil, binary.LittleEndian, v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func TestScanText(t *testing.T) {
+	for _, c := range []struct{ args, in, want string }{
+		{"--type u32", "1\n2\n3\n", "1\n3\n6\n"},
+		{"--type u32 -x", "1\n2\n3\n", "0\n1\n3\n"},
+		{"--type u8", "200\r\n\n 100 ", "200\n44\n"},
+		{"--type i64 --op min", "5\n-7\n3\n", "5\n-7\n-7\n"},
+		{"--type i16 --op max -x", "5\n7\n", "-32768\n5\n"},
+		{"--type u16 --op prod", "2\n3\n4\n", "2\n6\n24\n"},
+		{"--type u64 --op xor", "18446744073709551615\n1\n", "18446744073709551615\n18446744073709551614\n"},
+		{"--type i8 --op and", "-1\n6\n3\n", "-1\n6\n2\n"},
+		{"--type i32 --op or", "1\n6\n", "1\n7\n"},
+		{"--type f32", "0.5\n1e-1\n", "0.5\n0.6\n"},
+		{"--type f64", "1e300\n-2.5\n", "1e+300\n1e+300\n"},
+		{"--type u32", "", ""},
+		{"--type u32 --to raw", "1\n2\n", raw[uint32](1, 3)},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			r := invoke(text(c.in), append(strings.Fields("scan --from text - "), strings.Fields(c.args)...)...)
+			requireDone(t, r)
+			assert.Equal(t, c.want, r.stdout)
+		})
+	}
+}
+
+func TestScanRaw(t *testing.T) {
+	dir := t.TempDir()
+	in := write(t, dir, "in", []byte(raw[int16](1, -2, 3)))
+	out := filepath.Join(dir, "out")
+	requireDone(t, invoke(nil, "scan", "--type", "i16", in, "-o", out))
+	assert.Equal(t, raw[int16](1, -1, 2), string(read(t, out)))
+	r := invoke(nil, "scan", "--type", "i16", "--to", "text", in)
+	requireDone(t, r)
+	assert.Equal(t, "1\n-1\n2\n", r.stdout)
+	r = invoke(text(""), "scan", "--type", "f64", "-")
+	requireDone(t, r)
+	assert.Empty(t, r.stdout)
+}
+
+func TestScanCorrupt(t *testing.T) {
+	for _, c := range []struct{ args, in, want string }{
+		{"--type u32", raw[uint32](1, 2) + "xy", "ends 2 bytes into a number of 4 bytes"},
+		{"--type u8 --from text", "1\ntwo\n", `line 2: "two" as uint8: invalid syntax`},
+		{"--type u8 --from text", "1\n\n256\n", `line 3: "256" as uint8: value out of range`},
+		{"--type u8 --from text", "-1\n", "line 1"},
+		{"--type f32 --from text", "1e39\n", "value out of range"},
+		{"--type u8 --from text", strings.Repeat("1", 1<<17), "line 1 is too long"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			dir := t.TempDir()
+			args := append(strings.Fields("scan - -o "+filepath.Join(dir, "out")), strings.Fields(c.args)...)
+			requireFailed(t, invoke(text(c.in), args...), exitCorrupt, c.want)
+			requireFiles(t, dir)
+		})
+	}
+}
+
+// The total is carried from chunk to chunk: one element a chunk, several, and
+// one chunk for all give the same.
+func TestScanChunks(t *testing.T) {
+	var in []uint32
+	for i := range uint32(1000) {
+		in = append(in, i*i+1)
+	}
+	scan := func(chunk int, args string) string {
+		var out, w bytes.Buffer
+		var c cli
+		parser, err := kong.New(&c, kong.Vars{"version": ""})
+		require.NoError(t, err)
+		_, err = parser.Parse(append([]string{"scan", "-", "--type", "u32"}, strings.Fields(args)...))
+		require.NoError(t, err)
+		s := &session{ctx: context.Background(), stdin: text(raw(in...)), stdout: &out, stderr: &w, device: "cpu", chunk: chunk}
+		require.NoError(t, c.Scan.Run(s))
+		return out.String()
+	}
+	for _, args := range []string{"", "-x", "--op max", "--op max -x", "--op prod"} {
+		want := scan(1<<20, args)
+		require.Len(t, want, 4000)
+		for _, chunk := range []int{1, 4, 12, 3996, 4000, 4004} {
+			require.Equal(t, want, scan(chunk, args), "%q, chunks of %d bytes", args, chunk)
+		}
+	}
+}
+
+func TestLCS(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, s string) string { return write(t, dir, name, []byte(s)) }
+	r := invoke(nil, "lcs", file("a", "XMJYAUZ"), file("b", "MZJAWXU"))
+	requireDone(t, r)
+	assert.Equal(t, "length 4\nratio 0.571429\n", r.stdout)
+	r = invoke(text(""), "lcs", "-", file("empty", ""))
+	requireDone(t, r)
+	assert.Equal(t, "length 0\nratio 1.000000\n", r.stdout)
+	r = invoke(text("a"), "lcs", filepath.Join(dir, "empty"), "-")
+	requireDone(t, r)
+	assert.Equal(t, "length 0\nratio 0.000000\n", r.stdout)
+	r = invoke(nil, "lcs", textFirst, textFinal)
+	requireDone(t, r)
+	assert.Equal(t, fmt.Sprintf("length %d\n", naiveLCS(read(t, textFirst), read(t, textFinal))), r.stdout[:strings.Index(r.stdout, "\n")+1])
+
+	large := file("large", string(make([]byte, 40_000)))
+	requireFailed(t, invoke(nil, "lcs", large, large), exitFailed, "too large", "40000 × 40000", "1073741824 cells")
+}
+
+// naiveLCS is the textbook recurrence, a row at a time.
+func naiveLCS(a, b []byte) int {
+	row := make([]int, len(b)+1)
+	for _, x := range a {
+		diagonal := 0
+		for j, y := range b {
+			up := row[j+1]
+			if x == y {
+				row[j+1] = diagonal + 1
+			} else {
+				row[j+1] = max(up, row[j])
+			}
+			diagonal = up
+		}
+	}
+	return row[len(b)]
+}
+
+// A command that waits for its input ends when it is interrupted, and leaves
+// nothing behind.
+func TestInterrupt(t *testing.T) {
+	for _, args := range []string{"rle compress -", "rle decompress -", "scan --type u8 -", "scan --type u8 --from text -"} {
+		t.Run(args, func(t *testing.T) {
+			dir := t.TempDir()
+			ctx, cancel := context.WithCancel(context.Background())
+			r, w := io.Pipe()
+			defer w.Close()
+			go func() {
+				w.Write([]byte("\x89RLE\r\n"))
+				cancel()
+			}()
+			var stderr bytes.Buffer
+			code := run(ctx, append(strings.Fields(args), "--device=cpu", "-o", filepath.Join(dir, "out")), r, io.Discard, &stderr)
+			requireFailed(t, result{code, "", stderr.String()}, exitInterrupted, "interrupted")
+			requireFiles(t, dir)
+		})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var stderr bytes.Buffer
+	code := run(ctx, []string{"--device=cpu", "lcs", textFirst, textFinal}, nil, io.Discard, &stderr)
+	requireFailed(t, result{code, "", stderr.String()}, exitInterrupted, "interrupted")
+}
+
+// errWriter refuses what is written to it.
+type errWriter struct{ error }
+
+func (w errWriter) Write([]byte) (int, error) { return 0, w.error }
+
+func TestStandardOutputFails(t *testing.T) {
+	for _, args := range []string{"rle compress -", "scan --type u8 -", "scan --type u8 --from text -", "lcs - " + textFirst, "info", "info --json", "version"} {
+		for err, code := range map[error]int{syscall.EPIPE: exitPipe, syscall.ENOSPC: exitFailed} {
+			var stderr bytes.Buffer
+			got := run(context.Background(), append([]string{"--device=cpu"}, strings.Fields(args)...), text("1\n2\n"), errWriter{err}, &stderr)
+			require.Equal(t, code, got, "%s: %s", args, stderr.String())
+			if code == exitPipe {
+				require.Empty(t, stderr.String())
+			} else {
+				requireFailed(t, result{got, "", stderr.String()}, exitFailed, "no space left")
+			}
+		}
+	}
+}
+
+func TestCgoenv(t *testing.T) {
+	r := invoke(nil, "cgoenv")
+	requireDone(t, r)
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	assert.Equal(t, fmt.Sprintf("CGO_CFLAGS=-I%s/driver/cuda/include\nCGO_LDFLAGS=-L%[1]s/driver/cuda/link\n", root), r.stdout)
+
+	t.Chdir(t.TempDir())
+	requireFailed(t, invoke(nil, "cgoenv"), exitFailed, "does not know the module")
+}
+
+func TestShellWord(t *testing.T) {
+	for _, s := range []string{"-I/usr/include", "-I/my folder", "'-I/my folder'", `"-I/it's"`, "$HOME `x`", ""} {
+		out, err := exec.Command("sh", "-c", "printf %s "+shellWord(s)).Output()
+		require.NoError(t, err)
+		assert.Equal(t, s, string(out))
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var bar bytes.Buffer
+	p := &progressReader{r: text("abcdefgh"), w: &bar, total: 8, what: "compressing", start: time.Now()}
+	io.ReadFull(p, make([]byte, 2))
+	assert.Empty(t, bar.String(), "short work shows no bar")
+	p.start = time.Now().Add(-time.Minute)
+	io.ReadFull(p, make([]byte, 2))
+	assert.Contains(t, bar.String(), "compressing")
+	assert.Contains(t, bar.String(), "50%")
+	p.stop()
+}
+
+// fakeClang answers like clang and writes its arguments in place of PTX; a
+// source with an #error fails.
+const fakeClang = `#!/bin/sh
+if [ "$1" = --version ]; then echo "Debian clang version 19.1.7"; exit; fi
+for a; do
+	[ "$last" = -o ] && out=$a
+	last=$a
+done
+if grep '#error' "$last" >&2; then exit 1; fi
+echo "$*" > "$out"
+`
+
+func TestPTX(t *testing.T) {
+	dir := t.TempDir()
+	source := write(t, dir, "op.cu", []byte("// nothing\n"))
+	out := filepath.Join(dir, "op.ptx")
+	bin := t.TempDir()
+	clang := write(t, bin, "clang", []byte(fakeClang))
+	require.NoError(t, os.Chmod(clang, 0o755))
+
+	requireDone(t, invoke(nil, "ptx", "-o", out, "--compiler", clang, "--target", "sm_80", "-D", "A=1,2", "-I", "inc", source))
+	code := string(read(t, out))
+	assert.True(t, strings.HasPrefix(code, "// Code generated by ptxrun ptx -o op.ptx op.cu; DO NOT EDIT.\n"), code)
+	for _, arg := range []string{"sm_80", "-DA=1,2", "-Iinc"} {
+		assert.Contains(t, code, arg)
+	}
+	requireDone(t, invoke(nil, "ptx", "-o", out, "--compiler", clang, source))
+	assert.NotContains(t, string(read(t, out)), "sm_80", "an output is replaced by the next build")
+
+	wrong := write(t, dir, "wrong.cu", []byte("#error no\n"))
+	r := invoke(nil, "ptx", "-o", filepath.Join(dir, "wrong.ptx"), "--compiler", clang, wrong)
+	require.Equal(t, exitFailed, r.code)
+	lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
+	require.Len(t, lines, 2, "the compiler's log, then one line")
+	assert.Equal(t, "#error no", lines[0])
+	assert.True(t, strings.HasPrefix(lines[1], "ptxrun: "), lines[1])
+	requireFiles(t, dir, "op.cu", "op.ptx", "wrong.cu")
+
+	requireFailed(t, invoke(nil, "ptx", "-o", out, "--compiler", "no-such-compiler", source), exitFailed, "no-such-compiler")
+}
