@@ -1,0 +1,40 @@
+// Package fake is a CUDA driver library for tests, in C: device memory is host
+// memory, kernels are recorded, any call can be made to fail. A process uses it
+// when it starts with PTXRUN_LIBCUDA set to the file that Build makes; it then
+// drives it with the functions of this package, which need the build tag cuda.
+//
+// In the environment, FAKE_CUDA_INIT is the code that cuInit returns and
+// FAKE_CUDA_DEVICES the number of devices; without them it is a machine with two.
+package fake
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+)
+
+// Variants of the driver library.
+const (
+	Driver    = ""           // CUDA 12.4
+	OldDriver = "OLD_DRIVER" // CUDA 11.0: no memory pools, no cuFuncGetParamInfo
+)
+
+// Build compiles a variant with gcc into dir and returns the library's path.
+func Build(dir, variant string) (string, error) {
+	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/ptxrun/ptxrun/driver/cuda").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the fake driver's source: %w", err)
+	}
+	root := string(bytes.TrimSpace(out))
+	lib := filepath.Join(dir, "libcuda"+variant+".so.1")
+	args := []string{"-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-pthread",
+		"-I" + filepath.Join(root, "include"), "-o", lib, filepath.Join(root, "fake", "src", "libcuda.c")}
+	if variant != Driver {
+		args = append([]string{"-D" + variant}, args...)
+	}
+	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("compiling the fake driver: %w\n%s", err, out)
+	}
+	return lib, nil
+}

@@ -1,0 +1,302 @@
+//go:build cuda && cgo && linux && (amd64 || arm64)
+
+package cuda
+
+// #cgo noescape ptxrun_cu_alloc_async
+// #cgo nocallback ptxrun_cu_alloc_async
+// #cgo noescape ptxrun_cu_copy_to_device
+// #cgo nocallback ptxrun_cu_copy_to_device
+// #cgo noescape ptxrun_cu_copy_to_host
+// #cgo nocallback ptxrun_cu_copy_to_host
+// #include "supplement.h"
+import "C"
+
+import (
+	"errors"
+	"sync"
+	"unsafe"
+
+	"github.com/ptxrun/ptxrun/driver"
+	"gorgonia.org/cu"
+)
+
+type stream struct {
+	resource
+	s   cu.Stream
+	raw C.CUstream
+
+	mu      sync.Mutex // guards pending
+	pending []pendingFree
+}
+
+// pendingFree is memory to be freed when the stream has reached an event. Only
+// memory that is not from a pool is freed in this way.
+type pendingFree struct {
+	ptr  driver.Ptr // 0 when freed and only the event is left
+	done cu.Event
+}
+
+func (d *device) NewStream() (driver.Stream, error) {
+	if !d.enter() {
+		return nil, d.errClosed()
+	}
+	defer d.leave()
+	s := &stream{resource: resource{dev: d, kind: "stream"}}
+	err := d.call("cuStreamCreate", func() (err error) {
+		s.s, err = cu.MakeStream(cu.NonBlocking)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.raw = C.CUstream(unsafe.Pointer(s.s.C()))
+	s.destroy, s.reap = s.end, s.freePending
+	d.hold(&s.resource)
+	return s, nil
+}
+
+// end destroys the stream, which finishes its work by itself; only memory left
+// to be freed has to be waited for.
+func (s *stream) end() error {
+	if s.hasPending() {
+		if err := s.dev.call("cuStreamSynchronize", s.s.Synchronize); err != nil {
+			return err
+		}
+		if err := s.freePending(); err != nil {
+			return err
+		}
+	}
+	h := s.s // the binding clears the handle even when destroying fails
+	return s.dev.call("cuStreamDestroy", func() error { return h.Destroy() })
+}
+
+// do runs f, which calls the binding, while the stream is held open.
+func (s *stream) do(op string, f func() error) error {
+	if !s.enter() {
+		return s.errClosed()
+	}
+	defer s.leave()
+	return s.dev.call(op, f)
+}
+
+func (s *stream) Alloc(bytes int64) (driver.Ptr, error) {
+	if err := checkSize("cuMemAllocAsync", bytes); err != nil {
+		return 0, err
+	}
+	if !s.enter() {
+		return 0, s.errClosed()
+	}
+	defer s.leave()
+	d := s.dev
+	if !d.info.StreamOrderedAlloc {
+		if err := s.freeReached(); err != nil {
+			return 0, err
+		}
+		return d.allocate(allocation{bytes: bytes}, func() (driver.Ptr, error) { return d.memAlloc(bytes) })
+	}
+	return d.allocate(allocation{bytes: bytes, pooled: true}, func() (driver.Ptr, error) {
+		var p C.CUdeviceptr
+		code := C.ptxrun_cu_alloc_async(d.raw, &p, C.size_t(bytes), s.raw)
+		return driver.Ptr(p), d.fail("cuMemAllocAsync", driver.Code(code))
+	})
+}
+
+func (s *stream) Free(p driver.Ptr) error {
+	const op = "cuMemFreeAsync"
+	if !s.enter() {
+		return s.errClosed()
+	}
+	defer s.leave()
+	a, err := s.dev.take(op, p)
+	if err != nil {
+		return err
+	}
+	if a.pooled {
+		err = s.dev.fail(op, driver.Code(C.ptxrun_cu_free_async(s.dev.raw, C.CUdeviceptr(p), s.raw)))
+	} else {
+		err = s.freeLater(p)
+	}
+	if err != nil {
+		s.dev.put(p, a)
+		return err
+	}
+	return s.freeReached()
+}
+
+func (s *stream) freeLater(p driver.Ptr) error {
+	f := pendingFree{ptr: p}
+	err := s.dev.call("cuEventCreate", func() (err error) {
+		f.done, err = cu.MakeEvent(cu.DisableTiming)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.dev.call("cuEventRecord", func() error { return f.done.Record(s.s) }); err != nil {
+		s.dev.destroyEvent(f.done)
+		return err
+	}
+	s.pending = append(s.pending, f)
+	return nil
+}
+
+func (s *stream) hasPending() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pending) > 0
+}
+
+// freeReached frees the pending memory that the stream has passed, and
+// freePending all of it, which nothing may be using any more.
+func (s *stream) freeReached() error { return s.free((cu.Event).Query) }
+func (s *stream) freePending() error { return s.free(func(cu.Event) error { return nil }) }
+
+func (s *stream) free(reached func(cu.Event) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.pending) > 0 {
+		f := &s.pending[0]
+		if f.ptr != 0 {
+			err := s.dev.call("cuEventQuery", func() error { return reached(f.done) })
+			if errors.Is(err, driver.ErrNotReady) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if err := s.dev.call("cuMemFree", func() error { return cu.MemFree(cu.DevicePtr(f.ptr)) }); err != nil {
+				return err
+			}
+			f.ptr = 0
+		}
+		if err := s.dev.destroyEvent(f.done); err != nil {
+			return err
+		}
+		s.pending = s.pending[1:]
+	}
+	return nil
+}
+
+func (s *stream) CopyToDevice(dst driver.Ptr, src []byte) error {
+	const op = "cuMemcpyHtoDAsync"
+	d := s.dev
+	switch {
+	case len(src) == 0:
+		return s.check()
+	case d.host.contains(src):
+		return s.do(op, func() error {
+			return cu.MemcpyHtoDAsync(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src)), s.s)
+		})
+	}
+	if !s.enter() {
+		return s.errClosed()
+	}
+	defer s.leave()
+	return d.fail(op, driver.Code(C.ptxrun_cu_copy_to_device(
+		d.raw, C.CUdeviceptr(dst), (*C.uchar)(unsafe.Pointer(&src[0])), C.size_t(len(src)), s.raw)))
+}
+
+func (s *stream) CopyToHost(dst []byte, src driver.Ptr) error {
+	const op = "cuMemcpyDtoHAsync"
+	d := s.dev
+	switch {
+	case len(dst) == 0:
+		return s.check()
+	case d.host.contains(dst):
+		return s.do(op, func() error {
+			return cu.MemcpyDtoHAsync(unsafe.Pointer(&dst[0]), cu.DevicePtr(src), int64(len(dst)), s.s)
+		})
+	}
+	if !s.enter() {
+		return s.errClosed()
+	}
+	defer s.leave()
+	return d.fail(op, driver.Code(C.ptxrun_cu_copy_to_host(
+		d.raw, (*C.uchar)(unsafe.Pointer(&dst[0])), C.CUdeviceptr(src), C.size_t(len(dst)), s.raw)))
+}
+
+// check is a call that does nothing.
+func (s *stream) check() error {
+	if !s.enter() {
+		return s.errClosed()
+	}
+	s.leave()
+	return nil
+}
+
+func (s *stream) Copy(dst, src driver.Ptr, bytes int64) error {
+	const op = "cuMemcpyDtoDAsync"
+	switch {
+	case bytes == 0:
+		return s.check()
+	case bytes < 0:
+		return checkSize(op, bytes)
+	case dst < src+driver.Ptr(bytes) && src < dst+driver.Ptr(bytes):
+		return driver.Errorf(op, driver.ErrOverlap, "%d bytes from %#x to %#x", bytes, uint64(src), uint64(dst))
+	}
+	return s.do(op, func() error {
+		return cu.MemcpyDtoDAsync(cu.DevicePtr(dst), cu.DevicePtr(src), bytes, s.s)
+	})
+}
+
+func (s *stream) Fill(dst driver.Ptr, value byte, bytes int64) error {
+	const op = "cuMemsetD8Async"
+	switch {
+	case bytes == 0:
+		return s.check()
+	case bytes < 0:
+		return checkSize(op, bytes)
+	}
+	return s.do(op, func() error { return cu.MemsetD8Async(cu.DevicePtr(dst), value, bytes, s.s) })
+}
+
+func (s *stream) Record(e driver.Event) error {
+	const op = "cuEventRecord"
+	ev, err := s.dev.event(op, e)
+	if err != nil {
+		return err
+	}
+	if !ev.enter() {
+		return ev.errClosed()
+	}
+	defer ev.leave()
+	return s.do(op, func() error { return ev.e.Record(s.s) })
+}
+
+func (s *stream) Wait(e driver.Event) error {
+	const op = "cuStreamWaitEvent"
+	ev, err := s.dev.event(op, e)
+	if err != nil {
+		return err
+	}
+	if !ev.enter() {
+		return ev.errClosed()
+	}
+	defer ev.leave()
+	return s.do(op, func() error { return s.s.Wait(ev.e, 0) })
+}
+
+func (s *stream) Query() (bool, error) {
+	return completed(s.do("cuStreamQuery", s.s.Query))
+}
+
+// completed turns the answer of a query into one.
+func completed(err error) (bool, error) {
+	if errors.Is(err, driver.ErrNotReady) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (s *stream) Synchronize() error {
+	if !s.enter() {
+		return s.errClosed()
+	}
+	defer s.leave()
+	if err := s.dev.call("cuStreamSynchronize", s.s.Synchronize); err != nil {
+		return err
+	}
+	return s.freeReached()
+}
