@@ -1,5 +1,0 @@
-//go:build unix && !linux && !race
-
-package hostdev
-
-func advise([]byte) {}
