@@ -1,0 +1,71 @@
+# Go and make are all that "make run" and "make test" need. "make help" lists
+# the rest.
+
+GO ?= go
+
+# Builds with the tag cuda find our cuda.h and libcuda.so here.
+CUDA_ENV := CGO_ENABLED=1 CGO_CFLAGS="-g -O2 -I$(CURDIR)/driver/cuda/include" CGO_LDFLAGS="-L$(CURDIR)/driver/cuda/link"
+
+# build and run use CUDA where there is a C compiler to build it with and a
+# driver library to run it with.
+CC_FOUND := $(shell command -v gcc 2>/dev/null)
+DRIVER_FOUND := $(shell { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -m 1 -o 'libcuda\.so\.1') \
+	$(wildcard /usr/lib/wsl/lib/libcuda.so.1 /usr/local/nvidia/lib64/libcuda.so.1)
+ifneq ($(and $(CC_FOUND),$(strip $(DRIVER_FOUND))),)
+BUILD_ENV := $(CUDA_ENV)
+TAGS := -tags cuda
+else
+BUILD_ENV := CGO_ENABLED=0
+endif
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## run the primitives on real files and print sizes and rates
+	@bin/ptxrun info
+	@echo
+	@bin/tour testdata
+
+.PHONY: build
+build: ## bin/ptxrun, with CUDA where a C compiler and a driver are found
+	$(BUILD_ENV) $(GO) build $(TAGS) -o bin/ ./cmd/ptxrun ./examples/tour
+
+.PHONY: test
+test: ## all tests that need no C compiler
+	CGO_ENABLED=0 $(GO) test ./...
+
+.PHONY: test-cuda
+test-cuda: ## all tests with the tag cuda; needs gcc, a GPU is optional
+	$(CUDA_ENV) $(GO) test -tags cuda ./...
+
+.PHONY: race
+race: ## all tests under the race detector; needs gcc
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+.PHONY: vet
+vet: ## go vet; with the tag cuda too where gcc is found
+	CGO_ENABLED=0 $(GO) vet ./...
+ifneq ($(CC_FOUND),)
+	$(CUDA_ENV) $(GO) vet -tags cuda ./...
+endif
+
+.PHONY: fmt-check
+fmt-check: ## fail if gofmt would change a file
+	@files=$$(gofmt -l .) && if [ -n "$$files" ]; then echo "gofmt -w these:" $$files; exit 1; fi
+
+.PHONY: ptx
+ptx: ## compile the CUDA sources to PTX; needs clang-19
+	$(GO) generate ./...
+
+.PHONY: check-ptx
+check-ptx: ## fail if the committed PTX is not what the sources give; needs clang-19
+	$(GO) run ./internal/ptxgen -check
+	@new=$$(mktemp -d) && trap 'rm -r "$$new"' EXIT && cd examples/operator && \
+	$(GO) run ../../cmd/ptxrun ptx --compiler clang-19 -o "$$new/range.ptx" range.cu && \
+	if ! cmp range.ptx "$$new/range.ptx"; then echo "examples/operator/range.ptx is not what range.cu gives: make ptx"; exit 1; fi
+
+.PHONY: clean
+clean: ## remove what build made
+	rm -rf bin
