@@ -149,8 +149,13 @@ func BenchmarkRLE(b *testing.B) {
 
 func BenchmarkLCS(b *testing.B) {
 	const n = 4096
+	text := make([]byte, 2*n)
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range text {
+		text[i] = "acgt"[r.IntN(4)]
+	}
 	bench(b, n*n, twin.LCSSpinWait(), func(m *benchMemory) *driver.Args {
-		return driver.NewArgs().Ptr(m.alloc(n)).Uint64(n).Ptr(m.alloc(n)).Uint64(n).Ptr(m.alloc(4 * n * n)).Ptr(m.alloc(8))
+		return driver.NewArgs().Ptr(put(m, text[:n])).Uint64(n).Ptr(put(m, text[n:])).Uint64(n).Ptr(m.alloc(4 * n * n)).Ptr(m.alloc(8))
 	})
 }
 

@@ -60,10 +60,13 @@ func Custom[T any](identity T, combine func(a, b T) T) Op[T] {
 	}
 }
 
-// Sum wraps around for integers.
+// Sum wraps around for integers. For floats only -0 leaves every value alone:
+// +0 would turn -0 into +0.
 func Sum[T Number]() Op[T] {
+	var zero T
 	return Op[T]{
-		Combine: func(a, b T) T { return a + b },
+		Identity: -zero,
+		Combine:  func(a, b T) T { return a + b },
 		Reduce: func(acc T, in []T) T {
 			for _, x := range in {
 				acc += x

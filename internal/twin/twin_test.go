@@ -293,6 +293,16 @@ func floatOrder[T twin.Float](t *testing.T, values []T, nan T) {
 	}
 }
 
+// TestFloatIdentities: an identity leaves all bits alone, the sign of zero too.
+func TestFloatIdentities(t *testing.T) {
+	for _, op := range []twin.Op[float64]{twin.Sum[float64](), twin.Product[float64](), twin.Min[float64](), twin.Max[float64]()} {
+		for _, x := range []float64{math.Copysign(0, -1), 0, 1, -1, math.Inf(1), math.Inf(-1)} {
+			require.True(t, sameBits(x, op.Combine(op.Identity, x)), "%v and %v", op.Identity, x)
+			require.True(t, sameBits(x, op.Combine(x, op.Identity)), "%v and %v", x, op.Identity)
+		}
+	}
+}
+
 // TestLCS compares with the recurrence as textbooks state it, at sizes on both
 // sides of the squares that cores share out.
 func TestLCS(t *testing.T) {
