@@ -76,16 +76,11 @@ func LCSLength(ctx context.Context, rt *Runtime, a, b []byte, opts ...LCSOption)
 	return length, err
 }
 
-func (s *Stream) lcsSpinWait(ctx context.Context, k kernel, a, b []byte) (_ int, err error) {
-	host, err := s.rt.dev.AllocHost(int64(len(a) + len(b)))
+func (s *Stream) lcsSpinWait(ctx context.Context, k kernel, a, b []byte) (int, error) {
+	host, err := s.mapped(int64(len(a) + len(b)))
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		// Mapped memory has no stream order: it stays until the kernel, which
-		// cannot be stopped, is done, also when ctx has ended the wait.
-		err = firstError(err, s.s.Synchronize(), s.rt.dev.FreeHost(host))
-	}()
 	copy(host.Bytes, a)
 	copy(host.Bytes[len(a):], b)
 	cells := int64(len(a)) * int64(len(b))
@@ -110,5 +105,11 @@ func (s *Stream) lcsSpinWait(ctx context.Context, k kernel, a, b []byte) (_ int,
 		return 0, err
 	}
 	v, err := s.read(table+driver.Ptr((cells-1)*4), 4)
-	return int(v), err
+	if err != nil {
+		return 0, err
+	}
+	if len(host.Bytes) > keptPinned {
+		return int(v), s.unmap()
+	}
+	return int(v), nil
 }

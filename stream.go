@@ -19,6 +19,8 @@ type Stream struct {
 	s    driver.Stream
 	mu   sync.Mutex // one call's work stays together
 	word [8]byte    // what read reads, under mu
+
+	pinned driver.HostMemory // of mapped
 }
 
 // NewStream returns a stream of the runtime's device.
@@ -63,7 +65,39 @@ func (s *Stream) Close() error {
 		return err
 	}
 	defer s.end()
-	return errors.Join(s.s.Synchronize(), s.s.Close())
+	return s.release()
+}
+
+func (s *Stream) release() error {
+	return errors.Join(s.s.Synchronize(), s.unmap(), s.s.Close())
+}
+
+// keptPinned is how much page-locked memory a stream keeps between calls.
+const keptPinned = 1 << 20
+
+// mapped returns page-locked memory that kernels can read in place. It is the
+// stream's own: the last use must be complete. Small ones are kept, because
+// locking pages takes longer than the work on what fits in them.
+func (s *Stream) mapped(bytes int64) (driver.HostMemory, error) {
+	if int64(len(s.pinned.Bytes)) >= bytes {
+		return s.pinned, nil
+	}
+	if err := s.unmap(); err != nil {
+		return driver.HostMemory{}, err
+	}
+	var err error
+	s.pinned, err = s.rt.dev.AllocHost(max(bytes, keptPinned))
+	return s.pinned, err
+}
+
+// unmap gives the stream's page-locked memory back.
+func (s *Stream) unmap() error {
+	if s.pinned.Ptr == 0 {
+		return nil
+	}
+	m := s.pinned
+	s.pinned = driver.HostMemory{}
+	return s.rt.dev.FreeHost(m)
 }
 
 func (s *Stream) begin(op string) error {
@@ -145,7 +179,14 @@ func (rt *Runtime) onStream(f func(s *Stream) error) error {
 		return err
 	}
 	if err := f(s); err != nil {
-		// Errors of work still in the stream must not reach the next call.
+		// Errors of work still in the stream must not reach the next call. The
+		// call's own error is the one to report.
+		if s.pinned.Ptr != 0 {
+			// Mapped memory has no stream order: it stays until the kernel, which
+			// cannot be stopped, is done.
+			s.s.Synchronize()
+			s.unmap()
+		}
 		s.s.Close()
 		return err
 	}
