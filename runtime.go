@@ -129,6 +129,9 @@ func (rt *Runtime) Close() error {
 		}
 		errs = append(errs, driver.Errorf("Close", driver.ErrLeak, "%d buffers, %d bytes", n, bytes))
 	}
+	for _, s := range rt.idle {
+		errs = append(errs, s.release())
+	}
 	return errors.Join(append(errs, rt.dev.Close())...)
 }
 
