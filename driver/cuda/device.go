@@ -185,14 +185,27 @@ func (d *device) call(op string, f func() error) error {
 	return nil
 }
 
+// begin starts the call op; unless it returns an error, leave must follow.
+func (d *device) begin(op string) error {
+	if d.enter() {
+		return nil
+	}
+	return d.errClosed(op)
+}
+
+func (d *device) errClosed(op string) error {
+	return driver.Errorf(op, driver.ErrClosed, "device cuda:%d is closed", d.info.Ordinal)
+}
+
 func (d *device) Info() driver.Info { return d.info }
 
 func (d *device) MemInfo() (free, total int64, err error) {
-	if !d.enter() {
-		return 0, 0, d.errClosed()
+	const op = "cuMemGetInfo"
+	if err := d.begin(op); err != nil {
+		return 0, 0, err
 	}
 	defer d.leave()
-	err = d.call("cuMemGetInfo", func() (err error) {
+	err = d.call(op, func() (err error) {
 		free, total, err = cu.MemInfo()
 		return err
 	})
@@ -227,7 +240,7 @@ func (d *device) holding() []*resource {
 // first one.
 func (d *device) Close() error {
 	if !d.close() {
-		return d.errClosed()
+		return d.errClosed("Close")
 	}
 	var first error
 	note := func(err error) {

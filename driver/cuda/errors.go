@@ -38,6 +38,8 @@ func failure(op string, code driver.Code) error {
 		return driver.Errorf(op, driver.ErrNoDriver, "%s", C.GoString(C.ptxrun_cu_load_error()))
 	case errNoSymbol:
 		return driver.Errorf(op, driver.ErrNotSupported, "the driver library has no such function; a newer NVIDIA driver has it")
+	case C.CUDA_ERROR_STUB_LIBRARY:
+		return driver.Errorf(op, driver.ErrNoDriver, "the library found is the CUDA toolkit's stub, which is there to link with; install the NVIDIA driver")
 	case driver.ErrNoDevice:
 		return driver.Errorf(op, code, "the driver library is there, but it sees no GPU (is one hidden by CUDA_VISIBLE_DEVICES?)")
 	}
@@ -69,12 +71,4 @@ func (d *device) fail(op string, code driver.Code) error {
 		}
 	}
 	return err
-}
-
-func (r *resource) errClosed() error {
-	return driver.Errorf("cuda", driver.ErrClosed, "the %s, or its device, is closed", r.kind)
-}
-
-func (d *device) errClosed() error {
-	return driver.Errorf("cuda", driver.ErrClosed, "device cuda:%d is closed", d.info.Ordinal)
 }

@@ -14,8 +14,9 @@ type event struct {
 }
 
 func (d *device) NewEvent(timing bool) (driver.Event, error) {
-	if !d.enter() {
-		return nil, d.errClosed()
+	const op = "cuEventCreate"
+	if err := d.begin(op); err != nil {
+		return nil, err
 	}
 	defer d.leave()
 	flags := cu.DisableTiming
@@ -23,7 +24,7 @@ func (d *device) NewEvent(timing bool) (driver.Event, error) {
 		flags = cu.DefaultEvent
 	}
 	e := &event{resource: resource{dev: d, kind: "event"}, timing: timing}
-	err := d.call("cuEventCreate", func() (err error) {
+	err := d.call(op, func() (err error) {
 		e.e, err = cu.MakeEvent(flags)
 		return err
 	})
@@ -54,8 +55,8 @@ func (d *device) event(op string, e driver.Event) (*event, error) {
 }
 
 func (e *event) do(op string, f func() error) error {
-	if !e.enter() {
-		return e.errClosed()
+	if err := e.begin(op); err != nil {
+		return err
 	}
 	defer e.leave()
 	return e.dev.call(op, f)
@@ -74,8 +75,8 @@ func (e *event) Since(start driver.Event) (ms float64, err error) {
 	if !e.timing || !from.timing {
 		return 0, driver.Errorf(op, driver.ErrInvalidHandle, "an event was made without timing")
 	}
-	if !from.enter() {
-		return 0, from.errClosed()
+	if err := from.begin(op); err != nil {
+		return 0, err
 	}
 	defer from.leave()
 	err = e.do(op, func() (err error) {

@@ -37,8 +37,8 @@ func (k *kernel) named(err error) error {
 }
 
 func (k *kernel) do(op string, f func() error) error {
-	if !k.mod.enter() {
-		return k.named(k.mod.errClosed())
+	if err := k.mod.begin(op); err != nil {
+		return k.named(err)
 	}
 	defer k.mod.leave()
 	return k.named(k.mod.dev.call(op, f))
@@ -90,14 +90,16 @@ func (k *kernel) SetMaxDynamicShared(bytes int64) error {
 	if limit := k.mod.dev.info.SharedPerBlockMax - a.SharedStatic; bytes < 0 || bytes > limit {
 		return k.named(driver.Errorf(op, driver.ErrTooLarge, "%d bytes of dynamic shared memory, of at most %d", bytes, limit))
 	}
-	if !k.mod.enter() {
-		return k.named(k.mod.errClosed())
+	if err := k.mod.begin(op); err != nil {
+		return k.named(err)
 	}
 	defer k.mod.leave()
 	d := k.mod.dev
 	return k.named(d.fail(op, driver.Code(C.ptxrun_cu_set_attribute(d.raw, k.raw,
 		C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes)))))
 }
+
+const launchOp = "cuLaunchKernel"
 
 // Launch makes one call into C, which allocates nothing.
 func (s *stream) Launch(kern driver.Kernel, c driver.Config, a *driver.Args) error {
@@ -116,12 +118,12 @@ func (s *stream) Launch(kern driver.Kernel, c driver.Config, a *driver.Args) err
 	case k.known && !slices.Equal(k.params, a.Params()):
 		return launchError(k.name, c, driver.ErrArguments, mismatch(k.params, a.Params()))
 	}
-	if !s.enter() {
-		return s.errClosed()
+	if err := s.begin(launchOp); err != nil {
+		return describeLaunch(err, k.name, c)
 	}
 	defer s.leave()
-	if !k.mod.enter() {
-		return k.mod.errClosed()
+	if err := k.mod.begin(launchOp); err != nil {
+		return describeLaunch(err, k.name, c)
 	}
 	defer k.mod.leave()
 
@@ -136,13 +138,13 @@ func (s *stream) Launch(kern driver.Kernel, c driver.Config, a *driver.Args) err
 	if code == 0 {
 		return nil
 	}
-	return describeLaunch(s.dev.fail("cuLaunchKernel", code), k.name, c)
+	return describeLaunch(s.dev.fail(launchOp, code), k.name, c)
 }
 
 func hasZero(d driver.Dim3) bool { return d.X == 0 || d.Y == 0 || d.Z == 0 }
 
 func launchError(kernel string, c driver.Config, code driver.Code, detail string) error {
-	return describeLaunch(&driver.Error{Op: "cuLaunchKernel", Code: code, Detail: detail}, kernel, c)
+	return describeLaunch(&driver.Error{Op: launchOp, Code: code, Detail: detail}, kernel, c)
 }
 
 func describeLaunch(err error, kernel string, c driver.Config) error {

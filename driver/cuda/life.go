@@ -2,7 +2,11 @@
 
 package cuda
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/ptxrun/ptxrun/driver"
+)
 
 // life keeps an object open while calls use it. Unlike a read-write lock,
 // entering never waits, so that a call may enter several objects in any order.
@@ -54,17 +58,29 @@ type resource struct {
 	dev     *device
 	kind    string
 	destroy func() error // gives it back to the driver; may be called again if it failed
-	reap    func() error // frees what a stream still has to free, all of it being unused by now; or nil
+	reap    func() error // frees what a stream was left to free and has got to; or nil
 
 	releasing sync.Mutex
 	released  bool
+}
+
+// begin starts the call op; unless it returns an error, leave must follow.
+func (r *resource) begin(op string) error {
+	if r.enter() {
+		return nil
+	}
+	return r.errClosed(op)
+}
+
+func (r *resource) errClosed(op string) error {
+	return driver.Errorf(op, driver.ErrClosed, "the %s, or its device, is closed", r.kind)
 }
 
 // Close refuses calls from now on, waits for those in flight and gives the
 // object back.
 func (r *resource) Close() error {
 	if !r.close() {
-		return r.errClosed()
+		return r.errClosed("Close")
 	}
 	return r.release()
 }

@@ -37,8 +37,8 @@ func (d *device) Alloc(bytes int64) (driver.Ptr, error) {
 	if err := checkSize(op, bytes); err != nil {
 		return 0, err
 	}
-	if !d.enter() {
-		return 0, d.errClosed()
+	if err := d.begin(op); err != nil {
+		return 0, err
 	}
 	defer d.leave()
 	return d.allocate(allocation{bytes: bytes}, func() (driver.Ptr, error) { return d.memAlloc(bytes) })
@@ -114,8 +114,8 @@ func (d *device) put(p driver.Ptr, a allocation) {
 
 func (d *device) Free(p driver.Ptr) error {
 	const op = "cuMemFree"
-	if !d.enter() {
-		return d.errClosed()
+	if err := d.begin(op); err != nil {
+		return err
 	}
 	defer d.leave()
 	a, err := d.take(op, p)
@@ -194,8 +194,8 @@ func (d *device) AllocHost(bytes int64) (driver.HostMemory, error) {
 	if err := checkSize(op, bytes); err != nil {
 		return driver.HostMemory{}, err
 	}
-	if !d.enter() {
-		return driver.HostMemory{}, d.errClosed()
+	if err := d.begin(op); err != nil {
+		return driver.HostMemory{}, err
 	}
 	defer d.leave()
 	var host unsafe.Pointer
@@ -209,8 +209,8 @@ func (d *device) AllocHost(bytes int64) (driver.HostMemory, error) {
 
 func (d *device) FreeHost(m driver.HostMemory) error {
 	const op = "cuMemFreeHost"
-	if !d.enter() {
-		return d.errClosed()
+	if err := d.begin(op); err != nil {
+		return err
 	}
 	defer d.leave()
 	b, ok := d.host.remove(m)

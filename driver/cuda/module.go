@@ -42,8 +42,8 @@ func (d *device) Load(img driver.Image) (driver.Module, error) {
 	if i := bytes.IndexByte(ptx, 0); i >= 0 {
 		return nil, driver.Errorf(op, driver.ErrInvalidImage, "image %q: NUL at byte %d of the PTX", img.Name, i)
 	}
-	if !d.enter() {
-		return nil, d.errClosed()
+	if err := d.begin(op); err != nil {
+		return nil, err
 	}
 	defer d.leave()
 
@@ -84,8 +84,8 @@ func (d *device) target(ptx []byte) string {
 
 func (m *module) Kernel(name string) (driver.Kernel, error) {
 	const op = "cuModuleGetFunction"
-	if !m.enter() {
-		return nil, m.errClosed()
+	if err := m.begin(op); err != nil {
+		return nil, err
 	}
 	defer m.leave()
 	m.mu.Lock()

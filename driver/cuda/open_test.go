@@ -106,6 +106,7 @@ func TestOneBinary(t *testing.T) {
 		"init: no device":     {[]string{lib, "FAKE_CUDA_INIT=100"}, "cuInit: no CUDA-capable device (CUDA error 100)"},
 		"init: wrong library": {[]string{lib, "FAKE_CUDA_INIT=803"}, "does not match the loaded kernel module"},
 		"init: unknown":       {[]string{lib, "FAKE_CUDA_INIT=999"}, "unknown error (CUDA error 999)"},
+		"init: stub library":  {[]string{lib, "FAKE_CUDA_INIT=34"}, "no CUDA driver: the library found is the CUDA toolkit's stub"},
 		"a device":            {[]string{lib}, "<nil>"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Contains(t, child(t, c.env...), c.says) })

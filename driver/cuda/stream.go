@@ -37,12 +37,13 @@ type pendingFree struct {
 }
 
 func (d *device) NewStream() (driver.Stream, error) {
-	if !d.enter() {
-		return nil, d.errClosed()
+	const op = "cuStreamCreate"
+	if err := d.begin(op); err != nil {
+		return nil, err
 	}
 	defer d.leave()
 	s := &stream{resource: resource{dev: d, kind: "stream"}}
-	err := d.call("cuStreamCreate", func() (err error) {
+	err := d.call(op, func() (err error) {
 		s.s, err = cu.MakeStream(cu.NonBlocking)
 		return err
 	})
@@ -50,7 +51,7 @@ func (d *device) NewStream() (driver.Stream, error) {
 		return nil, err
 	}
 	s.raw = C.CUstream(unsafe.Pointer(s.s.C()))
-	s.destroy, s.reap = s.end, s.freePending
+	s.destroy, s.reap = s.end, s.freeReached
 	d.hold(&s.resource)
 	return s, nil
 }
@@ -62,7 +63,7 @@ func (s *stream) end() error {
 		if err := s.dev.call("cuStreamSynchronize", s.s.Synchronize); err != nil {
 			return err
 		}
-		if err := s.freePending(); err != nil {
+		if err := s.freeReached(); err != nil {
 			return err
 		}
 	}
@@ -72,19 +73,20 @@ func (s *stream) end() error {
 
 // do runs f, which calls the binding, while the stream is held open.
 func (s *stream) do(op string, f func() error) error {
-	if !s.enter() {
-		return s.errClosed()
+	if err := s.begin(op); err != nil {
+		return err
 	}
 	defer s.leave()
 	return s.dev.call(op, f)
 }
 
 func (s *stream) Alloc(bytes int64) (driver.Ptr, error) {
-	if err := checkSize("cuMemAllocAsync", bytes); err != nil {
+	const op = "cuMemAllocAsync"
+	if err := checkSize(op, bytes); err != nil {
 		return 0, err
 	}
-	if !s.enter() {
-		return 0, s.errClosed()
+	if err := s.begin(op); err != nil {
+		return 0, err
 	}
 	defer s.leave()
 	d := s.dev
@@ -97,14 +99,14 @@ func (s *stream) Alloc(bytes int64) (driver.Ptr, error) {
 	return d.allocate(allocation{bytes: bytes, pooled: true}, func() (driver.Ptr, error) {
 		var p C.CUdeviceptr
 		code := C.ptxrun_cu_alloc_async(d.raw, &p, C.size_t(bytes), s.raw)
-		return driver.Ptr(p), d.fail("cuMemAllocAsync", driver.Code(code))
+		return driver.Ptr(p), d.fail(op, driver.Code(code))
 	})
 }
 
 func (s *stream) Free(p driver.Ptr) error {
 	const op = "cuMemFreeAsync"
-	if !s.enter() {
-		return s.errClosed()
+	if err := s.begin(op); err != nil {
+		return err
 	}
 	defer s.leave()
 	a, err := s.dev.take(op, p)
@@ -148,22 +150,15 @@ func (s *stream) hasPending() bool {
 	return len(s.pending) > 0
 }
 
-// freeReached frees the pending memory that the stream has passed, and
-// freePending all of it, which nothing may be using any more.
-func (s *stream) freeReached() error { return s.free((cu.Event).Query) }
-func (s *stream) freePending() error { return s.free(func(cu.Event) error { return nil }) }
-
-func (s *stream) free(reached func(cu.Event) error) error {
+// freeReached frees the pending memory that the stream has passed.
+func (s *stream) freeReached() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.pending) > 0 {
 		f := &s.pending[0]
 		if f.ptr != 0 {
-			err := s.dev.call("cuEventQuery", func() error { return reached(f.done) })
-			if errors.Is(err, driver.ErrNotReady) {
-				return nil
-			}
-			if err != nil {
+			done, err := completed(s.dev.call("cuEventQuery", f.done.Query))
+			if !done {
 				return err
 			}
 			if err := s.dev.call("cuMemFree", func() error { return cu.MemFree(cu.DevicePtr(f.ptr)) }); err != nil {
@@ -184,14 +179,14 @@ func (s *stream) CopyToDevice(dst driver.Ptr, src []byte) error {
 	d := s.dev
 	switch {
 	case len(src) == 0:
-		return s.check()
+		return s.nothing(op)
 	case d.host.contains(src):
 		return s.do(op, func() error {
 			return cu.MemcpyHtoDAsync(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src)), s.s)
 		})
 	}
-	if !s.enter() {
-		return s.errClosed()
+	if err := s.begin(op); err != nil {
+		return err
 	}
 	defer s.leave()
 	return d.fail(op, driver.Code(C.ptxrun_cu_copy_to_device(
@@ -203,24 +198,24 @@ func (s *stream) CopyToHost(dst []byte, src driver.Ptr) error {
 	d := s.dev
 	switch {
 	case len(dst) == 0:
-		return s.check()
+		return s.nothing(op)
 	case d.host.contains(dst):
 		return s.do(op, func() error {
 			return cu.MemcpyDtoHAsync(unsafe.Pointer(&dst[0]), cu.DevicePtr(src), int64(len(dst)), s.s)
 		})
 	}
-	if !s.enter() {
-		return s.errClosed()
+	if err := s.begin(op); err != nil {
+		return err
 	}
 	defer s.leave()
 	return d.fail(op, driver.Code(C.ptxrun_cu_copy_to_host(
 		d.raw, (*C.uchar)(unsafe.Pointer(&dst[0])), C.CUdeviceptr(src), C.size_t(len(dst)), s.raw)))
 }
 
-// check is a call that does nothing.
-func (s *stream) check() error {
-	if !s.enter() {
-		return s.errClosed()
+// nothing is a call of op that has nothing to do.
+func (s *stream) nothing(op string) error {
+	if err := s.begin(op); err != nil {
+		return err
 	}
 	s.leave()
 	return nil
@@ -230,7 +225,7 @@ func (s *stream) Copy(dst, src driver.Ptr, bytes int64) error {
 	const op = "cuMemcpyDtoDAsync"
 	switch {
 	case bytes == 0:
-		return s.check()
+		return s.nothing(op)
 	case bytes < 0:
 		return checkSize(op, bytes)
 	case dst < src+driver.Ptr(bytes) && src < dst+driver.Ptr(bytes):
@@ -245,7 +240,7 @@ func (s *stream) Fill(dst driver.Ptr, value byte, bytes int64) error {
 	const op = "cuMemsetD8Async"
 	switch {
 	case bytes == 0:
-		return s.check()
+		return s.nothing(op)
 	case bytes < 0:
 		return checkSize(op, bytes)
 	}
@@ -258,8 +253,8 @@ func (s *stream) Record(e driver.Event) error {
 	if err != nil {
 		return err
 	}
-	if !ev.enter() {
-		return ev.errClosed()
+	if err := ev.begin(op); err != nil {
+		return err
 	}
 	defer ev.leave()
 	return s.do(op, func() error { return ev.e.Record(s.s) })
@@ -271,8 +266,8 @@ func (s *stream) Wait(e driver.Event) error {
 	if err != nil {
 		return err
 	}
-	if !ev.enter() {
-		return ev.errClosed()
+	if err := ev.begin(op); err != nil {
+		return err
 	}
 	defer ev.leave()
 	return s.do(op, func() error { return s.s.Wait(ev.e, 0) })
@@ -291,11 +286,12 @@ func completed(err error) (bool, error) {
 }
 
 func (s *stream) Synchronize() error {
-	if !s.enter() {
-		return s.errClosed()
+	const op = "cuStreamSynchronize"
+	if err := s.begin(op); err != nil {
+		return err
 	}
 	defer s.leave()
-	if err := s.dev.call("cuStreamSynchronize", s.s.Synchronize); err != nil {
+	if err := s.dev.call(op, s.s.Synchronize); err != nil {
 		return err
 	}
 	return s.freeReached()
