@@ -428,14 +428,19 @@ func naiveLCS(a, b []byte) int {
 // A command that waits for its input ends when it is interrupted, and leaves
 // nothing behind.
 func TestInterrupt(t *testing.T) {
-	for _, args := range []string{"rle compress -", "rle decompress -", "scan --type u8 -", "scan --type u8 --from text -"} {
+	for args, begin := range map[string]string{
+		"rle compress -":               "abc",
+		"rle decompress -":             "\x89RLE\r\n",
+		"scan --type u8 -":             "abc",
+		"scan --type u8 --from text -": "12",
+	} {
 		t.Run(args, func(t *testing.T) {
 			dir := t.TempDir()
 			ctx, cancel := context.WithCancel(context.Background())
 			r, w := io.Pipe()
 			defer w.Close()
 			go func() {
-				w.Write([]byte("\x89RLE\r\n"))
+				w.Write([]byte(begin))
 				cancel()
 			}()
 			var stderr bytes.Buffer
