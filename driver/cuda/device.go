@@ -132,9 +132,7 @@ func describe(ordinal, version int) (cu.Device, driver.Info, error) {
 	}
 	attribute := func(a cu.DeviceAttribute) int {
 		v, e := dev.Attribute(a)
-		if e != nil {
-			err = cmp.Or(err, e)
-		}
+		err = cmp.Or(err, e)
 		return v
 	}
 	// A driver older than an attribute calls it an invalid value.

@@ -6,7 +6,6 @@ package cuda
 import "C"
 
 import (
-	"errors"
 	"reflect"
 
 	"github.com/ptxrun/ptxrun/driver"
@@ -21,10 +20,8 @@ const (
 // codeOf returns the CUresult in an error of the binding, whose type for it is
 // not exported: an integer.
 func codeOf(err error) driver.Code {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if v := reflect.ValueOf(err); v.Kind() == reflect.Int {
-			return driver.Code(v.Int())
-		}
+	if v := reflect.ValueOf(err); v.Kind() == reflect.Int {
+		return driver.Code(v.Int())
 	}
 	return driver.ErrUnknown
 }
