@@ -133,7 +133,7 @@ func (d *Device) drain() {
 	}
 	d.mu.Unlock()
 	for _, s := range streams {
-		s.drained()
+		_ = s.drained() // the stream's own calls return it
 	}
 }
 
@@ -155,8 +155,7 @@ func (d *Device) Close() error {
 	}
 	var errs []error
 	for s := range streams {
-		s.drained()
-		errs = append(errs, s.failure())
+		errs = append(errs, s.drained())
 	}
 	for m := range modules {
 		errs = append(errs, m.unload())

@@ -420,6 +420,39 @@ func TestFailureSticks(t *testing.T) {
 	require.ErrorIs(t, r.s.Close(), driver.ErrLaunchFailed)
 }
 
+// TestFailureReachesWaitingStreams: through an event behind the failing work,
+// and not through one before it.
+func TestFailureReachesWaitingStreams(t *testing.T) {
+	g := newGate()
+	ran := 0
+	r := newRig(t, map[string]*testKernel{
+		"gate": g.kernel(),
+		"fail": kernelFunc(func() error { return errors.New("boom") }),
+		"next": kernelFunc(func() error { ran++; return nil }),
+	})
+	before, behind := r.event(false), r.event(false)
+	early, late, later := r.stream(), r.stream(), r.stream()
+	r.launch(r.s, "gate")
+	require.NoError(t, r.s.Record(before))
+	r.launch(r.s, "fail")
+	require.NoError(t, r.s.Record(behind))
+	require.NoError(t, early.Wait(before))
+	require.NoError(t, late.Wait(behind))
+	r.launch(late, "next")
+	close(g.open)
+	require.NoError(t, before.Synchronize())
+	require.ErrorIs(t, behind.Synchronize(), driver.ErrLaunchFailed)
+	require.NoError(t, later.Wait(behind))
+	require.NoError(t, early.Synchronize())
+	require.ErrorIs(t, late.Synchronize(), driver.ErrLaunchFailed)
+	require.ErrorIs(t, later.Synchronize(), driver.ErrLaunchFailed)
+	assert.Zero(t, ran)
+	done, err := before.Query()
+	require.NoError(t, err)
+	assert.True(t, done)
+	require.ErrorIs(t, r.s.Synchronize(), driver.ErrLaunchFailed)
+}
+
 func TestFailureReachesACopy(t *testing.T) {
 	g := newGate()
 	r := newRig(t, map[string]*testKernel{"gate": g.kernel(), "fail": kernelFunc(func() error { return driver.Errorf("x", driver.ErrHang, "y") })})

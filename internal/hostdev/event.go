@@ -79,8 +79,8 @@ func (e *event) point() (*stream, uint64) {
 	return e.stream, e.seq
 }
 
-// Query and Synchronize also return the failure of the stream that the event
-// was recorded in: what it marks did not happen.
+// Query and Synchronize also return the failure of work before the event's
+// point: what the event marks did not happen.
 func (e *event) Query() (bool, error) {
 	if err := e.usable("Event.Query"); err != nil {
 		return false, err
@@ -100,8 +100,7 @@ func (e *event) Synchronize() error {
 	if s == nil {
 		return nil
 	}
-	s.reached(seq)
-	return s.failure()
+	return s.reached(seq)
 }
 
 func (e *event) Since(start driver.Event) (float64, error) {

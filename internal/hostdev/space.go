@@ -421,17 +421,18 @@ func fillBytes(b []byte, v byte) {
 	}
 }
 
-// callSite is the caller outside this module's devices.
+// callSite is the place outside this package and the library's root package
+// that asked for memory, tests of them included.
 func callSite() string {
-	var pcs [16]uintptr
+	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	for {
 		f, more := frames.Next()
-		if !strings.Contains(f.Function, "/internal/hostdev.") || strings.HasSuffix(f.File, "_test.go") {
+		inside := strings.HasPrefix(f.Function, modulePath+".") || strings.HasPrefix(f.Function, modulePath+"/internal/hostdev.")
+		if !inside || strings.HasSuffix(f.File, "_test.go") || !more {
 			return fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
-		}
-		if !more {
-			return ""
 		}
 	}
 }
+
+const modulePath = "github.com/ptxrun/ptxrun"

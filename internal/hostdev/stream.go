@@ -12,7 +12,8 @@ import (
 //
 // The first failure is kept and returned by every call until Synchronize or
 // Close has returned it. Until then, copies, fills and launches that were
-// already accepted are skipped, for what they depend on may be missing.
+// already accepted are skipped, for what they depend on may be missing. A stream
+// that waits for an event behind the failure fails with it.
 type stream struct {
 	dev *Device
 	run func() // s.work, bound once so that starting it allocates nothing
@@ -24,6 +25,7 @@ type stream struct {
 	busy   bool // somebody runs the stream's work
 	closed bool
 	err    error
+	failed uint64 // the number of the work that err is of
 	// given and finished count the work accepted and completed; work number n
 	// is complete when finished >= n.
 	given, finished uint64
@@ -155,10 +157,10 @@ func (s *stream) work() {
 			}
 			*o = op{}
 			s.mu.Lock()
-			if s.err == nil {
-				s.err = err
-			}
 			s.finished++
+			if s.err == nil && err != nil {
+				s.err, s.failed = err, s.finished
+			}
 			s.done.Broadcast()
 		}
 		s.spare = batch
@@ -173,30 +175,39 @@ func (s *stream) wait(n uint64) {
 	}
 }
 
-// drained blocks until everything given so far is complete.
-func (s *stream) drained() {
+// drained blocks until everything given so far is complete, and returns the
+// failure.
+func (s *stream) drained() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wait(s.given)
+	return s.err
 }
 
-// reached blocks until work number n is complete.
-func (s *stream) reached(n uint64) {
+// reached blocks until work number n is complete, and returns the failure, if
+// it is of work up to there.
+func (s *stream) reached(n uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wait(n)
+	return s.failure(n)
 }
 
-// isReached also returns the stream's failure.
+// isReached is reached without waiting.
 func (s *stream) isReached(n uint64) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.finished >= n, s.err
+	if s.finished < n {
+		return false, nil
+	}
+	return true, s.failure(n)
 }
 
-func (s *stream) failure() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// failure is that of work up to number n; s.mu is held.
+func (s *stream) failure(n uint64) error {
+	if s.err == nil || s.failed > n {
+		return nil
+	}
 	return s.err
 }
 
@@ -215,8 +226,7 @@ func (s *stream) exec(o *op) error {
 		o.event.reached(s, o.seq)
 		return nil
 	case opWait:
-		o.other.reached(o.seq)
-		return nil
+		return o.other.reached(o.seq)
 	}
 	space := s.dev.space
 	defer space.arena.end(space.arena.begin())
@@ -392,7 +402,7 @@ func (s *stream) Wait(e driver.Event) error {
 	if other == nil || other == s {
 		return s.ready(name)
 	}
-	if reached, _ := other.isReached(seq); reached {
+	if reached, err := other.isReached(seq); reached && err == nil {
 		return s.ready(name)
 	}
 	return s.enqueue(name, op{what: opWait, other: other, seq: seq})
