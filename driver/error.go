@@ -59,6 +59,9 @@ const (
 	ErrHang                              // no thread can make progress any more (emulator)
 	ErrUnknownDevice                     // PTXRUN_DEVICE or an option names no device
 	ErrArguments                         // a launch whose arguments do not match the kernel's parameters
+	ErrRace                              // conflicting accesses without order (emulator)
+	ErrUninitialized                     // a read of memory that nothing wrote (emulator)
+	ErrSync                              // a barrier or warp instruction that part of its threads miss (emulator)
 	ErrNoCompiler                        // nothing on this machine compiles CUDA C++
 	ErrCompile                           // CUDA C++ that does not compile; Error.Log says why
 )
@@ -104,6 +107,9 @@ var codeText = map[Code]string{
 	ErrHang:            "no thread can make progress",
 	ErrUnknownDevice:   "unknown device",
 	ErrArguments:       "arguments do not match the kernel's parameters",
+	ErrRace:            "a data race",
+	ErrUninitialized:   "a read of memory that nothing wrote",
+	ErrSync:            "threads that do not meet",
 	ErrNoCompiler:      "no compiler for CUDA C++",
 	ErrCompile:         "the source does not compile",
 }
