@@ -70,7 +70,7 @@ func scanTile(size int) int64 { return scanBlock * int64(scanItemBytes/max(size,
 // newerTargets are the modules built for more than sm_70.
 //
 // sm_80 reduces a warp's 32-bit integers in one instruction and propagates NaN
-// in another. sm_90 streams input past L1 with wide prefetches into L2.
+// in another. sm_90 loads with prefetches of 256 bytes into L2.
 var newerTargets = map[string][]int{
 	"scan_sum_u32": {80, 90},
 	"scan_and_u32": {80}, "scan_or_u32": {80}, "scan_xor_u32": {80},

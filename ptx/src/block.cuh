@@ -22,10 +22,9 @@ __device__ __forceinline__ bool is_aligned(const void *p, unsigned bytes) {
     return reinterpret_cast<uintptr_t>(p) % bytes == 0;
 }
 
-// What a kernel streams through is not worth a place in L1, and its neighbours
-// will be asked for next.
+// Wide loads stream through memory: their neighbours will be asked for next.
 #if __CUDA_ARCH__ >= 900
-#define PTXRUN_STREAM "ld.global.L1::no_allocate.L2::256B"
+#define PTXRUN_STREAM "ld.global.L2::256B"
 #else
 #define PTXRUN_STREAM "ld.global"
 #endif
@@ -258,9 +257,14 @@ __device__ __forceinline__ void fill(T *out, uint64_t begin, uint64_t end, T val
 
     const uint64_t count = end - begin;
     out += begin;
+    // Short runs are done before vectors would begin.
+    if (count <= workers || count < 2 * vw) {
+        for (uint64_t k = worker; k < count; k += workers) out[k] = value;
+        return;
+    }
     // Elements before the first 16-byte boundary, then vectors, then the rest.
-    const uint64_t head = minimum<uint64_t>(count, -(reinterpret_cast<uintptr_t>(out) / sizeof(T)) % vw);
-    for (uint64_t k = worker; k < head; k += workers) out[k] = value;
+    const unsigned head = (vw - reinterpret_cast<uintptr_t>(out) / sizeof(T) % vw) % vw;
+    for (unsigned k = worker; k < head; k += workers) out[k] = value;
     const uint64_t body = head + (count - head) / vw * vw;
     for (uint64_t k = head + worker * vw; k < body; k += workers * vw) store_wide(out + k, v);
     for (uint64_t k = body + worker; k < count; k += workers) out[k] = value;

@@ -61,8 +61,8 @@ __device__ __forceinline__ void rle_scatter(const I *scanned, uint64_t n, I *sta
     const uint64_t base = uint64_t(blockIdx.x) * rle_tile;
     const auto scatter = [=](uint64_t k, I before, I here) {
         if (here != before && here - 1 < capacity) starts[here - 1] = I(k);
-        if (k == n - 1) *count = here;
     };
+    if (base < n && n - base <= rle_tile && threadIdx.x == 0) *count = scanned[n - 1];
 
     if (base + rle_tile <= n && is_aligned(scanned, 16)) {
         I x[rows][vt], before[rows];
