@@ -83,8 +83,13 @@ func (l *loader) function(f *ast.Func) {
 	fn.entry, fn.line = f.Entry, f.Line
 	d.sc = &scopes{names: map[string]*symbol{}, shared: &l.shared}
 	if f.Entry {
-		fn.shared = l.shared
+		if l.reserves(f) {
+			fn.shared = l.shared
+		}
 		d.sc.shared = &fn.shared
+		for _, v := range l.owned[f] {
+			d.declareName(v, l.variable(v, d.sc))
+		}
 		l.prog.entries[f.Name] = fn
 	}
 	d.directives(f)

@@ -72,6 +72,10 @@ type loader struct {
 	extras  map[extra]slot
 	shared  int64 // module-level and device functions' static shared memory
 	fixes   []relocation
+	// owners are the entries that module-level shared variables belong to: those
+	// that no other function mentions.
+	owners map[string]*ast.Func
+	owned  map[*ast.Func][]*ast.Var
 }
 
 // relocation is an initialiser that is a symbol's address.
@@ -131,6 +135,7 @@ func load(img driver.Image, space *hostdev.Space, capability int) (prog *program
 		err = driver.Errorf("Load", e.code, "%s:%v: %s", name, e.pos, e.msg)
 	}()
 	l.target(capability)
+	l.findOwners()
 	l.declare()
 	l.functions()
 	l.relocate()
@@ -275,6 +280,9 @@ func (l *loader) variable(v *ast.Var, sc *scopes) *symbol {
 		bytes := &l.shared
 		if sc != nil {
 			bytes = sc.shared
+		} else if f := l.owners[v.Name]; f != nil {
+			l.owned[f] = append(l.owned[f], v)
+			break
 		}
 		s.offset = alignUp(*bytes, alignment(v, t))
 		*bytes = s.offset + size
@@ -457,4 +465,80 @@ func alignedCopy(b []byte) []byte {
 	c := newMemory(len(b))
 	copy(c, b)
 	return c
+}
+
+// findOwners finds the entries whose own the module-level shared variables are.
+// The memory of one entry's variables can be that of another's, so that a module
+// of many kernels needs no more than its largest.
+func (l *loader) findOwners() {
+	l.owners, l.owned = map[string]*ast.Func{}, map[*ast.Func][]*ast.Var{}
+	users := map[string]map[*ast.Func]bool{}
+	for _, d := range l.file.Decls {
+		if v, ok := d.(*ast.Var); ok && v.Space == "shared" {
+			users[v.Name] = map[*ast.Func]bool{}
+		}
+	}
+	for _, d := range l.file.Decls {
+		if f, ok := d.(*ast.Func); ok && f.Body != nil {
+			mentions(f.Body, func(name string) {
+				if u := users[name]; u != nil {
+					u[f] = true
+				}
+			})
+		}
+	}
+	for name, u := range users {
+		for f := range u {
+			if len(u) == 1 && f.Entry {
+				l.owners[name] = f
+			}
+		}
+	}
+}
+
+// mentions calls f for every name in the operands of a body's instructions.
+func mentions(b *ast.Block, f func(name string)) {
+	var operand func(o ast.Operand)
+	operands := func(list []ast.Operand) {
+		for _, o := range list {
+			operand(o)
+		}
+	}
+	operand = func(o ast.Operand) {
+		switch o := o.(type) {
+		case *ast.Ident:
+			f(o.Name)
+		case *ast.Sum:
+			operand(o.Base)
+		case *ast.Generic:
+			operand(o.X)
+		case *ast.Index:
+			f(o.Name)
+		case *ast.Address:
+			operand(o.Base)
+		case *ast.Vector:
+			operands(o.Elems)
+		case *ast.List:
+			operands(o.Elems)
+		}
+	}
+	for _, s := range b.Stmts {
+		switch s := s.(type) {
+		case *ast.Block:
+			mentions(s, f)
+		case *ast.Instr:
+			operands(s.Args)
+		}
+	}
+}
+
+// reserves reports whether an entry uses shared memory that is not its own: it
+// calls functions, or mentions variables that others mention, too.
+func (l *loader) reserves(f *ast.Func) bool {
+	found := false
+	mentions(f.Body, func(name string) {
+		s := l.module[name]
+		found = found || s != nil && (s.kind == symbolFunction || s.kind == symbolShared && l.owners[name] == nil)
+	})
+	return found
 }
