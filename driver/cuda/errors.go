@@ -64,7 +64,7 @@ func (d *device) fail(op string, code driver.Code) error {
 	err := failure(op, code)
 	if losesContext(code) {
 		if !d.lost.CompareAndSwap(nil, &op) {
-			err.(*driver.Error).Detail = "the context was lost before, as " + *d.lost.Load() + " reported; close the device and open it again"
+			err.(*driver.Error).Detail = "the context was lost before, as " + *d.lost.Load() + " reported; start the process anew"
 		}
 	}
 	return err

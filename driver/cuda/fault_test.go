@@ -46,7 +46,7 @@ func TestLostContext(t *testing.T) {
 		fails(t, err, code, "cuStreamSynchronize")
 		assert.NotContains(t, err.Error(), "was lost before")
 		_, err = d.Alloc(8)
-		fails(t, err, code, "was lost before, as cuStreamSynchronize reported; close the device")
+		fails(t, err, code, "was lost before, as cuStreamSynchronize reported; start the process anew")
 		err = s.Launch(k, driver.Config{Grid: driver.D1(1), Block: driver.D1(1)}, driver.NewArgs())
 		fails(t, err, code, "was lost before")
 		fails(t, d.Free(p), code, "was lost before")

@@ -6,7 +6,8 @@
 // slot table are made from that list.
 //
 // With -check DIR it compares every value and every layout in our cuda.h with
-// the toolkit's cuda.h in DIR, by compiling and running a program against each.
+// the toolkit's cuda.h in DIR, by compiling and running a program against each;
+// it is run in the module's folder.
 package main
 
 import (
@@ -31,16 +32,17 @@ func main() {
 }
 
 func run(check string) error {
+	if check != "" {
+		// From the module's folder, so that it runs where there is no Go.
+		report, err := compareHeaders(filepath.Join("driver", "cuda", "include"), check)
+		fmt.Print(report)
+		return err
+	}
 	root, err := moduleDir("github.com/ptxrun/ptxrun")
 	if err != nil {
 		return err
 	}
 	pkg := filepath.Join(root, "driver", "cuda")
-	if check != "" {
-		report, err := compareHeaders(filepath.Join(pkg, "include"), check)
-		fmt.Print(report)
-		return err
-	}
 	list, err := symbolList(pkg)
 	if err != nil {
 		return err

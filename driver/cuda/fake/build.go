@@ -10,6 +10,7 @@ package fake
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 )
@@ -20,13 +21,25 @@ const (
 	OldDriver = "OLD_DRIVER" // CUDA 11.0: no memory pools, no cuFuncGetParamInfo
 )
 
-// Build compiles a variant with gcc into dir and returns the library's path.
-func Build(dir, variant string) (string, error) {
+// packageDir is where driver/cuda lies: the working directory of its own tests,
+// which also run as a binary on machines without Go, or what the go command says.
+func packageDir() (string, error) {
+	if _, err := os.Stat("fake/src/libcuda.c"); err == nil {
+		return ".", nil
+	}
 	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/ptxrun/ptxrun/driver/cuda").Output()
 	if err != nil {
 		return "", fmt.Errorf("finding the fake driver's source: %w", err)
 	}
-	root := string(bytes.TrimSpace(out))
+	return string(bytes.TrimSpace(out)), nil
+}
+
+// Build compiles a variant with gcc into dir and returns the library's path.
+func Build(dir, variant string) (string, error) {
+	root, err := packageDir()
+	if err != nil {
+		return "", err
+	}
 	lib := filepath.Join(dir, "libcuda"+variant+".so.1")
 	args := []string{"-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-pthread",
 		"-I" + filepath.Join(root, "include"), "-o", lib, filepath.Join(root, "fake", "src", "libcuda.c")}

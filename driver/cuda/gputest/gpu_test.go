@@ -469,9 +469,9 @@ func TestLostContext(t *testing.T) {
 	assert.ErrorContains(t, err, "was lost before")
 	assert.ErrorIs(t, d.Close(), driver.ErrIllegalAddress)
 
-	d = open(t)
-	assert.NoError(t, job(d, kernel(t, d, "fill"), 1))
-	assert.NoError(t, d.Close())
+	// The driver keeps the fault for the rest of the process (seen with CUDA 13.0).
+	_, err = cuda.Open(0)
+	assert.ErrorIs(t, err, driver.ErrIllegalAddress)
 }
 
 func TestLaunchAllocatesNothing(t *testing.T) {
