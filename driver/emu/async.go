@@ -2,7 +2,6 @@ package emu
 
 import (
 	"math/bits"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/ptxrun/ptxrun/ptx/ast"
@@ -51,14 +50,32 @@ type laneCopies struct {
 	groups [][]pendingCopy
 }
 
+// pendingCopy moves bytes, and writes zeros behind them.
 type pendingCopy struct {
-	to, from    unsafe.Pointer
+	to, from    place
 	bytes, zero int
 }
 
-func (c pendingCopy) run() {
-	copy(unsafe.Slice((*byte)(c.to), c.bytes), unsafe.Slice((*byte)(c.from), c.bytes))
-	clear(unsafe.Slice((*byte)(unsafe.Add(c.to, c.bytes)), c.zero))
+// place is an address in a view.
+type place struct {
+	view
+	addr uint64
+}
+
+func (p place) bytes(n int) []byte { return unsafe.Slice((*byte)(p.at(p.addr)), n) }
+
+func (w *warp) carryOut(list ...pendingCopy) {
+	for _, c := range list {
+		to := c.to.bytes(c.bytes + c.zero)
+		if c.bytes > 0 {
+			copy(to, c.from.bytes(c.bytes))
+		}
+		clear(to[c.bytes:])
+		w.block.change(c.to.space == spaceGlobal)
+		if w.block.launch.checks.init {
+			w.written(&c.to.view).set(c.to.addr-c.to.first, uint64(len(to)))
+		}
+	}
 }
 
 func (d *decoder) async(op asyncKind, class Class) *asyncOp {
@@ -287,23 +304,27 @@ func (s mbarrierState) change(arrivals, drops, bytes int64) (next mbarrierState,
 }
 
 // single finds the memory of one lane's access.
-func (w *warp) single(in *instr, m *memory, bytes uint64) (p unsafe.Pointer, addr uint64) {
+func (w *warp) single(in *instr, m *memory, bytes uint64) place {
 	lo, hi, or := w.addresses(m)
-	lane := bits.TrailingZeros32(w.mask) & 31
 	align := min(bytes&-bytes, 16)
-	if or&(align-1) != 0 {
-		w.fault(in, w.mask, faultMisaligned, lo, align)
-	}
-	saved := *m
-	v, _ := w.look(in, &saved, align, lo, hi, or)
-	if bytes > align { // the last bytes, and that nothing lies in between
+	v, _ := w.look(in, m, align, lo, hi, or)
+	if bytes > align { // the end lies in the same place
+		lane := bits.TrailingZeros32(w.mask) & 31
 		w.addr[lane] = hi + bytes - align
-		end, _ := w.look(in, &saved, align, hi+bytes-align, hi+bytes-align, or)
-		if end.alloc != v.alloc {
+		if end, _ := w.look(in, m, align, w.addr[lane], w.addr[lane], or); end.alloc != v.alloc {
 			w.illegal(in, m, bytes)
 		}
 	}
-	return v.at(lo), lo
+	return place{v, lo}
+}
+
+// source is single for what a copy reads, n bytes of it.
+func (w *warp) source(in *instr, m *memory, bytes, n uint64) place {
+	p := w.single(in, m, bytes)
+	if w.block.launch.checks.init {
+		w.requireWritten(in, bits.TrailingZeros32(w.mask), &p.view, p.addr, n)
+	}
+	return p
 }
 
 // async executes an asynchronous instruction, lane after lane.
@@ -335,10 +356,9 @@ func (w *warp) asyncLane(in *instr, lane int) {
 		if n > a.size {
 			w.fault(in, w.mask, faultCopy, n)
 		}
-		to, _ := w.single(in, a.to, uint64(a.size))
-		p := pendingCopy{to: to, bytes: int(n), zero: int(a.size - n)}
+		p := pendingCopy{to: w.single(in, a.to, uint64(a.size)), bytes: int(n), zero: int(a.size - n)}
 		if n > 0 {
-			p.from, _ = w.single(in, a.from, uint64(a.size))
+			p.from = w.source(in, a.from, uint64(a.size), uint64(n))
 		}
 		c.open = append(c.open, p)
 	case asyncCommit:
@@ -347,11 +367,11 @@ func (w *warp) asyncLane(in *instr, lane int) {
 	case asyncWait:
 		left := int(min(value(a.n), int64(len(c.groups))))
 		for len(c.groups) > left {
-			w.carryOut(c.groups[0])
+			w.carryOut(c.groups[0]...)
 			c.groups = c.groups[1:]
 		}
 		if in.imm != 0 {
-			w.carryOut(c.open)
+			w.carryOut(c.open...)
 			c.open = nil
 		}
 	case asyncNotify:
@@ -367,25 +387,20 @@ func (w *warp) asyncLane(in *instr, lane int) {
 		if n%16 != 0 || n == 0 {
 			w.fault(in, w.mask, faultCopy, n)
 		}
-		from, _ := w.single(in, a.from, uint64(n))
-		to, _ := w.single(in, a.to, uint64(n))
-		pendingCopy{to: to, from: from, bytes: int(n)}.run()
-		w.block.change(a.op == asyncBulkOut)
+		from := w.source(in, a.from, uint64(n), uint64(n))
+		w.carryOut(pendingCopy{to: w.single(in, a.to, uint64(n)), from: from, bytes: int(n)})
 		if a.bar != nil {
 			w.arrive(in, a.bar, 0, 0, -n)
 		}
 	case asyncInit:
-		p, addr := w.single(in, a.bar, 8)
+		p := w.single(in, a.bar, 8)
 		n := value(a.n)
 		if n < 1 || n > mbarrierMost {
-			w.fault(in, w.mask, faultMbarrier, addr, "initialised for no threads or too many")
+			w.fault(in, w.mask, faultMbarrier, p.addr, "initialised for no threads or too many")
 		}
-		atomic.StoreUint64((*uint64)(p), uint64(makeMbarrier(0, n, n, 0)))
-		w.block.change(false)
+		w.setMbarrier(p, makeMbarrier(0, n, n, 0))
 	case asyncInvalidate:
-		p, _ := w.single(in, a.bar, 8)
-		atomic.StoreUint64((*uint64)(p), 0)
-		w.block.change(false)
+		w.setMbarrier(w.single(in, a.bar, 8), 0)
 	case asyncArrive:
 		arrivals, bytes := int64(1), int64(0)
 		if a.hasN && a.expect {
@@ -406,10 +421,10 @@ func (w *warp) asyncLane(in *instr, lane int) {
 	case asyncComplete:
 		w.arrive(in, a.bar, 0, 0, -value(a.n))
 	case asyncTest:
-		p, addr := w.single(in, a.bar, 8)
-		s := mbarrierState(atomic.LoadUint64((*uint64)(p)))
-		if s.expected() == 0 && s.pending() == 0 && s.bytes() == 0 && s.phase() == 0 {
-			w.fault(in, w.mask, faultMbarrier, addr, "it is not initialised")
+		p := w.single(in, a.bar, 8)
+		s := mbarrier(p)
+		if s == 0 {
+			w.fault(in, w.mask, faultMbarrier, p.addr, "it is not initialised")
 		}
 		done := uint32(0)
 		if uint64(value(a.state))&1 != s.phase() {
@@ -423,32 +438,31 @@ func (w *warp) asyncLane(in *instr, lane int) {
 
 // arrive changes an mbarrier and returns its state before.
 func (w *warp) arrive(in *instr, m *memory, arrivals, drops, bytes int64) mbarrierState {
-	p, addr := w.single(in, m, 8)
-	old := mbarrierState(atomic.LoadUint64((*uint64)(p)))
+	p := w.single(in, m, 8)
+	old := mbarrier(p)
 	next, problem := old.change(arrivals, drops, bytes)
 	if problem != "" {
-		w.fault(in, w.mask, faultMbarrier, addr, problem)
+		w.fault(in, w.mask, faultMbarrier, p.addr, problem)
 	}
-	atomic.StoreUint64((*uint64)(p), uint64(next))
 	if next != old {
-		w.block.change(false)
+		w.setMbarrier(p, next)
 	}
 	return old
 }
 
-func (w *warp) carryOut(list []pendingCopy) {
-	for _, c := range list {
-		c.run()
-		w.block.change(false)
-	}
+func mbarrier(p place) mbarrierState { return mbarrierState(*(*uint64)(p.at(p.addr))) }
+
+func (w *warp) setMbarrier(p place, s mbarrierState) {
+	*(*uint64)(p.at(p.addr)) = uint64(s)
+	w.block.change(false)
 }
 
 func (w *warp) finishLane(lane int) {
 	c := &w.copies[lane]
 	for _, g := range c.groups {
-		w.carryOut(g)
+		w.carryOut(g...)
 	}
-	w.carryOut(c.open)
+	w.carryOut(c.open...)
 	*c = laneCopies{}
 }
 

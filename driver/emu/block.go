@@ -72,7 +72,7 @@ func newBlock(l *launch) *block {
 		b.races = newSharedRaces(len(b.shared))
 	}
 	if l.checks.init {
-		b.written = make([]uint64, (len(b.shared)+63)/64)
+		b.written = make(writtenBits, (len(b.shared)+63)/64)
 	}
 	if l.checks.profile {
 		b.counts = newCounts(len(l.program.code))

@@ -28,7 +28,12 @@ func span(first, n uint64, f func(word, mask uint64) bool) bool {
 	return true
 }
 
+// A nil writtenBits is of memory that counts as written.
+
 func (w writtenBits) set(first, n uint64) {
+	if w == nil {
+		return
+	}
 	span(first, n, func(word, mask uint64) bool {
 		if atomic.LoadUint64(&w[word])&mask != mask {
 			atomic.OrUint64(&w[word], mask)
@@ -38,7 +43,7 @@ func (w writtenBits) set(first, n uint64) {
 }
 
 func (w writtenBits) all(first, n uint64) bool {
-	return span(first, n, func(word, mask uint64) bool { return atomic.LoadUint64(&w[word])&mask == mask })
+	return w == nil || span(first, n, func(word, mask uint64) bool { return atomic.LoadUint64(&w[word])&mask == mask })
 }
 
 func markWritten(a *hostdev.Allocation, first, n uint64) {
@@ -67,29 +72,40 @@ func (b *backend) copied(dst, src, n uint64) {
 	}
 }
 
-// checkWritten faults on a lane that reads what nothing wrote, and notes writes.
-func (w *warp) checkWritten(in *instr, v *view, a access) {
-	n := uint64(in.mem.bytes())
-	var have writtenBits
+// written returns the bits of a view's memory, nil if all counts as written.
+func (w *warp) written(v *view) writtenBits {
 	switch {
 	case v.space == spaceShared:
-		have = w.block.written
+		return w.block.written
 	case v.alloc.Kind() == hostdev.ForHost:
-		return
-	default:
-		have = bitsOf(v.alloc)
+		return nil
 	}
+	return bitsOf(v.alloc)
+}
+
+// requireWritten faults if a lane reads bytes that nothing wrote.
+func (w *warp) requireWritten(in *instr, lane int, v *view, addr, n uint64) {
+	first := addr - v.first
+	if w.written(v).all(first, n) {
+		return
+	}
+	where := fmt.Sprintf("%d bytes at %d of shared memory", n, first)
+	if v.alloc != nil {
+		where = fmt.Sprintf("%d bytes at %d of the %v", n, first, v.alloc)
+	}
+	w.fault(in, 1<<lane, faultUninitialised, where)
+}
+
+// checkWritten looks at the masked lanes' reads, and notes their writes.
+func (w *warp) checkWritten(in *instr, v *view, a access) {
+	n := uint64(in.mem.bytes())
+	have := w.written(v)
 	w.active(func(lane int) {
-		first := w.addr[lane] - v.first
-		if a != accessWrite && !have.all(first, n) {
-			where := fmt.Sprintf("%d bytes at %d of shared memory", n, first)
-			if v.alloc != nil {
-				where = fmt.Sprintf("%d bytes at %d of the %v", n, first, v.alloc)
-			}
-			w.fault(in, 1<<lane, faultUninitialised, where)
+		if a != accessWrite {
+			w.requireWritten(in, lane, v, w.addr[lane], n)
 		}
 		if a != accessRead {
-			have.set(first, n)
+			have.set(w.addr[lane]-v.first, n)
 		}
 	})
 }
