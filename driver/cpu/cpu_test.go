@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -193,6 +194,17 @@ func TestParallelPanic(t *testing.T) {
 	for range 50 {
 		assert.Panics(t, func() { parallel(100, func(i int64) { panic(i) }) })
 	}
+	var calls atomic.Int32
+	assert.Panics(t, func() {
+		parallel(1000, func(i int64) {
+			calls.Add(1)
+			if i == 0 {
+				panic(i)
+			}
+			time.Sleep(100 * time.Microsecond)
+		})
+	})
+	assert.Less(t, calls.Load(), int32(900), "pieces begin after the panic")
 	parallel(100, func(int64) {}) // a recycled job has forgotten the panic
 }
 

@@ -629,7 +629,8 @@ func TestEventOrdersStreams(t *testing.T) {
 func TestWaitHoldsTheRecordOfItsTime(t *testing.T) {
 	first, second := newGate(), newGate()
 	r := newRig(t, map[string]*testKernel{"first": first.kernel(), "second": second.kernel(), "nop": kernelFunc(func() error { return nil })})
-	e := r.event(false)
+	e := r.event(true)
+	require.NoError(t, r.s.Record(e))
 	other := r.stream()
 	r.launch(r.s, "first")
 	require.NoError(t, r.s.Record(e))
@@ -645,6 +646,8 @@ func TestWaitHoldsTheRecordOfItsTime(t *testing.T) {
 	done, err = e.Query()
 	require.NoError(t, err)
 	assert.False(t, done)
+	_, err = e.Since(e)
+	require.ErrorIs(t, err, driver.ErrNotReady)
 	close(second.open)
 	require.NoError(t, e.Synchronize())
 }
