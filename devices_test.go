@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/driver/cpu"
+	"github.com/ptxrun/ptxrun/driver/emu"
 )
 
 // testDevice is a device that the suite runs on.
@@ -22,7 +24,16 @@ type testDevice struct {
 // testDevices are the devices of this machine and build: the cpu and the
 // emulator always, the GPU where there is one.
 func testDevices(t testing.TB) []testDevice {
-	all := []testDevice{{name: "cpu", open: func() (*Runtime, error) { return Open(WithDevice("cpu")) }}}
+	all := []testDevice{{name: "cpu", open: func() (*Runtime, error) {
+		dev, err := cpu.Open(cpu.WithMemoryChecks())
+		return runtimeOn(dev, err)
+	}}}
+	for _, capability := range []int{70, 80, 90} {
+		all = append(all, testDevice{name: fmt.Sprintf("emu-sm_%d", capability), slow: true, open: func() (*Runtime, error) {
+			dev, err := emu.Open(emu.WithCapability(capability), emu.WithMemoryChecks())
+			return runtimeOn(dev, err)
+		}})
+	}
 	rt, err := Open(WithDevice("cuda"))
 	switch {
 	case err == nil:
@@ -32,6 +43,13 @@ func testDevices(t testing.TB) []testDevice {
 		require.NoError(t, err, "a GPU driver is here and cannot be opened")
 	}
 	return all
+}
+
+func runtimeOn(dev driver.Device, err error) (*Runtime, error) {
+	if err != nil {
+		return nil, err
+	}
+	return NewRuntime(dev), nil
 }
 
 // eachDevice runs f on every device; what f allocates it must free.
@@ -47,13 +65,26 @@ func eachDevice(t *testing.T, f func(t *testing.T, d testDevice, rt *Runtime)) {
 }
 
 // sizes is the shared list for a kernel with that tile: nothing, one, around a
-// warp, around a block's threads, around a tile and two, and ragged.
-func sizes(tile int) []int {
+// warp, around a block's threads, around a tile and two, and ragged. A slow
+// device runs those at which kernels take another path.
+func (d testDevice) sizes(tile int) []int {
+	if d.slow {
+		return []int{0, 1, 33, 257, tile - 1, tile, 2*tile + 17}
+	}
 	return []int{0, 1, 2, 3, 31, 32, 33, 255, 256, 257, tile - 1, tile, tile + 1, 2*tile - 1, 2*tile + 1, 3*tile + 17}
 }
 
-// testData are the shapes of data that the suite uses, by name.
-func testData[T Number](n int) map[string][]T {
+// testData are the shapes of data that the suite uses, by name; on a slow device
+// the two that no other contains.
+func testData[T Number](d testDevice, n int) map[string][]T {
+	all := allData[T](n)
+	if d.slow {
+		return map[string][]T{"random": all["random"], "runs": all["runs"]}
+	}
+	return all
+}
+
+func allData[T Number](n int) map[string][]T {
 	r := rand.New(rand.NewPCG(uint64(n), 1))
 	random, runs := make([]T, n), make([]T, n)
 	alternating, distinct, constant := make([]T, n), make([]T, n), make([]T, n)

@@ -37,8 +37,8 @@ func testRLE[V Number, L RunLength](t *testing.T) {
 		eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
 			s, err := NewStream(rt)
 			require.NoError(t, err)
-			for _, n := range sizes(rleTile) {
-				for name, src := range testData[V](n) {
+			for _, n := range d.sizes(rleTile) {
+				for name, src := range testData[V](d, n) {
 					msg := fmt.Sprintf("n %d, %s", n, name)
 					wantValues, wantLengths := naiveEncode(src)
 					runs := len(wantValues)
@@ -151,8 +151,8 @@ func TestRLEDecodeShapes(t *testing.T) {
 
 func TestRLEHost(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
-		for _, n := range sizes(rleTile) {
-			for name, src := range testData[int16](n) {
+		for _, n := range d.sizes(rleTile) {
+			for name, src := range testData[int16](d, n) {
 				wantValues, wantLengths := naiveEncode(src)
 				values, lengths, err := RLEEncode(t.Context(), rt, src)
 				require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/ptxrun/ptxrun/driver"
 	"github.com/ptxrun/ptxrun/driver/cpu"
 	"github.com/ptxrun/ptxrun/driver/cuda"
+	"github.com/ptxrun/ptxrun/driver/emu"
 	"github.com/ptxrun/ptxrun/ptx"
 )
 
@@ -66,18 +67,20 @@ func Open(opts ...Option) (*Runtime, error) {
 	for _, o := range opts {
 		o(&c)
 	}
-	rt := &Runtime{modules: map[string]*loadedModule{}, buffers: map[driver.Ptr]int64{}}
-	var err error
+	var dev driver.Device
+	var err, fallback error
 	if c.device == "" || c.device == "auto" {
-		if rt.dev, rt.fallback = cuda.Open(0); rt.fallback != nil {
-			rt.dev, err = cpu.Open()
+		if dev, fallback = cuda.Open(0); fallback != nil {
+			dev, err = cpu.Open()
 		}
 	} else {
-		rt.dev, err = openDevice(c.device)
+		dev, err = openDevice(c.device)
 	}
 	if err != nil {
 		return nil, err
 	}
+	rt := NewRuntime(dev)
+	rt.fallback = fallback
 	if c.preload {
 		for _, m := range moduleTable {
 			if _, err := rt.module(m.Name); err != nil {
@@ -86,6 +89,13 @@ func Open(opts ...Option) (*Runtime, error) {
 		}
 	}
 	return rt, nil
+}
+
+// NewRuntime is a runtime on a device that the caller opened, with options of
+// that device's own. The device is the runtime's from then on, and is closed by
+// it.
+func NewRuntime(dev driver.Device) *Runtime {
+	return &Runtime{dev: dev, modules: map[string]*loadedModule{}, buffers: map[driver.Ptr]int64{}}
 }
 
 func openDevice(name string) (driver.Device, error) {
@@ -104,6 +114,8 @@ func openDevice(name string) (driver.Device, error) {
 		return nil, driver.Errorf("Open", driver.ErrInvalidDevice, "%q: there is one %s device", name, kind)
 	case kind == driver.KindCPU:
 		return cpu.Open()
+	case kind == driver.KindEmu:
+		return emu.Open()
 	}
 	return nil, driver.Errorf("Open", driver.ErrUnknownDevice, "%q: known are cuda, cuda:N, cpu, emu and auto", name)
 }

@@ -116,8 +116,8 @@ func testScanType[T Number](t *testing.T) {
 					require.Equal(t, []T{1}, one)
 					continue
 				}
-				for _, n := range sizes(int(scanTile(int(sizeOf[T]())))) {
-					for name, src := range testData[T](n) {
+				for _, n := range d.sizes(int(scanTile(int(sizeOf[T]())))) {
+					for name, src := range testData[T](d, n) {
 						if op == Product && reflect.TypeFor[T]().Kind() >= reflect.Float32 {
 							for i := range src { // products that neither vanish nor overflow
 								src[i] = T(1 + float64(int(src[i])%3-1)/1024)
@@ -193,7 +193,7 @@ func TestScanRecursion(t *testing.T) {
 		require.NoError(t, err)
 		tile := int(scanTile(8))
 		for _, n := range []int{tile*tile - 1, tile * tile, tile*tile + 1, tile*tile + tile + 3} {
-			src := testData[uint64](n)["random"]
+			src := allData[uint64](n)["random"]
 			b, err := NewBufferFrom(s, src)
 			require.NoError(t, err)
 			require.NoError(t, ExclusiveScanBuffer(s, b, b, Sum))
@@ -238,7 +238,7 @@ func TestScanWorkspace(t *testing.T) {
 		s, err := NewStream(rt)
 		require.NoError(t, err)
 		n := int(3*scanTile(4) + 5)
-		src := testData[uint32](n)["random"]
+		src := allData[uint32](n)["random"]
 		b, err := NewBufferFrom(s, src)
 		require.NoError(t, err)
 		plan := PlanScan(int64(n), 4)
@@ -277,7 +277,7 @@ func TestOperatorTwin(t *testing.T) {
 	require.NoError(t, err)
 	op, err := NewOperator(rt, OperatorSpec[affine]{Name: "affine", Identity: affine{1, 0}, Combine: compose})
 	require.NoError(t, err)
-	for _, n := range sizes(int(scanTile(8))) {
+	for _, n := range (testDevice{}).sizes(int(scanTile(8))) {
 		src := make([]affine, n)
 		for i := range src {
 			src[i] = affine{uint32(i)*2 + 3, uint32(i) * 7}
@@ -363,7 +363,7 @@ func TestConcurrent(t *testing.T) {
 			wg.Go(func() {
 				for i := range 20 {
 					n := 1000*g + 37*i
-					src := testData[uint32](n)["runs"]
+					src := allData[uint32](n)["runs"]
 					ctx, cancel := context.WithCancel(context.Background())
 					if i%5 == 4 {
 						go cancel()
