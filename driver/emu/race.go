@@ -221,10 +221,10 @@ func (r *globalRaces) access(w *warp, in *instr, v *view, a access) {
 			}
 			c := &page[i%pageBytes]
 			if !before(&c.write) && !(m.strong && c.write.strong) {
-				w.race(in, lane, v.alloc.String(), i-v.first, a, accessWrite, r.block(w, &c.write), c.write.line)
+				w.race(in, lane, "the "+v.alloc.String(), i-v.first, a, accessWrite, r.block(w, &c.write), c.write.line)
 			}
 			if a != accessRead && !before(&c.read) && !(m.strong && c.read.strong) {
-				w.race(in, lane, v.alloc.String(), i-v.first, a, accessRead, r.block(w, &c.read), c.read.line)
+				w.race(in, lane, "the "+v.alloc.String(), i-v.first, a, accessRead, r.block(w, &c.read), c.read.line)
 			}
 			if a != accessRead {
 				c.write = now
