@@ -47,9 +47,9 @@ type launch struct {
 	active  int    // blocks that have begun and not ended
 	running int    // blocks that a worker runs
 	queue   []*block
-	idle    []*block // contexts to use again
-	waits   int      // turns since a block moved
-	still   time.Time
+	idle    []*block  // contexts to use again
+	waits   int       // turns since a block moved
+	still   time.Time // when all blocks were stuck, none having moved since
 	failure error
 	failed  uint64 // number of the block that failed
 	profile *counts
@@ -179,10 +179,7 @@ func (l *launch) settle(b *block, t turn, err error) {
 		l.queue = append(l.queue, b)
 	}
 	if t != turnWaited {
-		l.waits = 0
-	}
-	if !b.stuck.held {
-		l.still = time.Time{}
+		l.waits, l.still = 0, time.Time{}
 	}
 }
 
