@@ -180,25 +180,25 @@ type element interface {
 }
 
 func gather[T element](w *warp, v *view, d *lanes, offset, keep uint64) {
-	data := unsafe.Add(v.data, offset-v.first)
+	data, origin := v.data, v.first-offset
 	if w.mask == full {
 		for i := range d {
-			d[i] = uint64(*(*T)(unsafe.Add(data, w.addr[i]))) & keep
+			d[i] = uint64(*(*T)(unsafe.Add(data, w.addr[i]-origin))) & keep
 		}
 		return
 	}
 	for rest := w.mask; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest) & 31
-		d[i] = uint64(*(*T)(unsafe.Add(data, w.addr[i]))) & keep
+		d[i] = uint64(*(*T)(unsafe.Add(data, w.addr[i]-origin))) & keep
 	}
 }
 
 // scatter stores and returns the bits that have changed.
 func scatter[T element](w *warp, v *view, s *lanes, offset uint64) (diff uint64) {
-	data := unsafe.Add(v.data, offset-v.first)
+	data, origin := v.data, v.first-offset
 	if w.mask == full {
 		for i := range s {
-			p := (*T)(unsafe.Add(data, w.addr[i]))
+			p := (*T)(unsafe.Add(data, w.addr[i]-origin))
 			x := T(s[i])
 			diff |= uint64(*p ^ x)
 			*p = x
@@ -207,7 +207,7 @@ func scatter[T element](w *warp, v *view, s *lanes, offset uint64) (diff uint64)
 	}
 	for rest := w.mask; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest) & 31
-		p := (*T)(unsafe.Add(data, w.addr[i]))
+		p := (*T)(unsafe.Add(data, w.addr[i]-origin))
 		x := T(s[i])
 		diff |= uint64(*p ^ x)
 		*p = x

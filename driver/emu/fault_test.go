@@ -1,8 +1,10 @@
 package emu_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -135,7 +137,7 @@ func TestHostEndsWait(t *testing.T) {
 	require.NoError(t, r.stream.Launch(r.kernel("faults.ptx", "deadlock"), driver.Config{Grid: driver.D1(2), Block: driver.D1(1)}, a))
 	a.Release()
 	time.Sleep(30 * time.Millisecond)
-	h.Bytes[0] = 1
+	atomic.StoreUint32((*uint32)(unsafe.Pointer(unsafe.SliceData(h.Bytes))), 1)
 	require.NoError(t, r.stream.Synchronize())
 	require.Equal(t, []byte{1, 0, 0, 0, 1, 0, 0, 0}, h.Bytes)
 	require.NoError(t, r.dev.FreeHost(h))
