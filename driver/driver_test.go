@@ -24,12 +24,13 @@ func TestErrorIsByCode(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	e := &driver.Error{
-		Op: "InclusiveScan", Code: driver.ErrOutOfMemory, Detail: "4096 bytes",
+		Op: "cuLaunchKernel", Code: driver.ErrOutOfMemory, Detail: "4096 bytes",
 		Kernel: "scan_upsweep_sum_u32", Grid: driver.D1(7), Block: driver.Dim3{X: 16, Y: 16, Z: 1}, N: 1 << 33,
 		Log: "line one\nline two\n\x00",
 	}
-	require.Equal(t, "ptxrun: InclusiveScan: out of memory (CUDA error 2): 4096 bytes"+
+	require.Equal(t, "ptxrun: cuLaunchKernel: out of memory (CUDA error 2): 4096 bytes"+
 		" [kernel scan_upsweep_sum_u32, grid 7×1×1, block 16×16×1, n 8589934592]\nline one\nline two", e.Error())
+	require.Equal(t, "ptxrun: Load: not found", (&driver.Error{Op: "Load", Code: driver.ErrNotFound}).Error(), "no CUDA call failed")
 	require.Equal(t, "ptxrun: Close: memory still held", (&driver.Error{Op: "Close", Code: driver.ErrLeak}).Error())
 	require.Contains(t, (&driver.Error{Op: "x", Code: 12345 - 12000}).Error(), "CUDA error 345", "an unknown code keeps its number")
 	require.Contains(t, driver.ErrPTXVersion.Error(), "update the NVIDIA driver", "error 222 says what to do")
@@ -37,7 +38,7 @@ func TestErrorText(t *testing.T) {
 
 // TestEveryCodeHasWords: no code of ours reads as a number.
 func TestEveryCodeHasWords(t *testing.T) {
-	for c := driver.ErrNoDriver; c <= driver.ErrArguments; c++ {
+	for c := driver.ErrNoDriver; c <= driver.ErrCompile; c++ {
 		require.NotContains(t, c.Error(), "CUDA error", "code %d", int32(c))
 	}
 }

@@ -141,7 +141,7 @@ func (e *Error) Error() string {
 	b.WriteString(e.Op)
 	b.WriteString(": ")
 	b.WriteString(e.Code.Error())
-	if e.Code < 10000 {
+	if e.Code < 10000 && strings.HasPrefix(e.Op, "cu") {
 		fmt.Fprintf(&b, " (CUDA error %d)", int32(e.Code))
 	}
 	if e.Detail != "" {

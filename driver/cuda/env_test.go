@@ -28,7 +28,16 @@ func folders(t *testing.T, env []string) (include, link string) {
 	return include, link
 }
 
+// needGo skips on machines that only run test binaries; wherever the suite is
+// built there is Go.
+func needGo(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("Env asks the go command, which is not on this machine")
+	}
+}
+
 func TestEnv(t *testing.T) {
+	needGo(t)
 	env, err := cuda.Env("")
 	require.NoError(t, err)
 	include, link := folders(t, env)
@@ -47,6 +56,7 @@ func TestEnv(t *testing.T) {
 
 // A folder with a space in its name survives the go command's splitting.
 func TestEnvQuotes(t *testing.T) {
+	needGo(t)
 	here, err := os.Getwd()
 	require.NoError(t, err)
 	dir := t.TempDir()
@@ -61,6 +71,7 @@ func TestEnvQuotes(t *testing.T) {
 }
 
 func TestEnvErrors(t *testing.T) {
+	needGo(t)
 	_, err := cuda.Env(t.TempDir())
 	assert.ErrorIs(t, err, driver.ErrNotFound)
 	assert.ErrorContains(t, err, "run this in the folder of a module that requires it")

@@ -22,13 +22,6 @@ __device__ __forceinline__ bool is_aligned(const void *p, unsigned bytes) {
     return reinterpret_cast<uintptr_t>(p) % bytes == 0;
 }
 
-// Wide loads stream through memory: their neighbours will be asked for next.
-#if __CUDA_ARCH__ >= 900
-#define PTXRUN_STREAM "ld.global.L2::256B"
-#else
-#define PTXRUN_STREAM "ld.global"
-#endif
-
 // Word is one access to global memory of 1 to 16 bytes, held in registers of at
 // most 32 bits. Wide loads are written in assembly, because clang takes vector
 // loads apart and does not always find back to them.
@@ -56,7 +49,7 @@ template <>
 struct Word<8> {
     uint32_t x, y;
     __device__ __forceinline__ void load(const void *p) {
-        asm volatile(PTXRUN_STREAM ".v2.u32 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "l"(p) : "memory");
+        asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "l"(p) : "memory");
     }
     __device__ __forceinline__ void store(void *p) const {
         asm volatile("st.global.v2.u32 [%0], {%1, %2};" : : "l"(p), "r"(x), "r"(y) : "memory");
@@ -66,7 +59,7 @@ template <>
 struct Word<16> {
     uint32_t x, y, z, w;
     __device__ __forceinline__ void load(const void *p) {
-        asm volatile(PTXRUN_STREAM ".v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "l"(p) : "memory");
+        asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "l"(p) : "memory");
     }
     __device__ __forceinline__ void store(void *p) const {
         asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" : : "l"(p), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
