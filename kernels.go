@@ -31,6 +31,10 @@ type KernelSpec struct {
 	Block  int   // threads a block; the kernel is compiled with this bound
 	Tile   int64 // elements a block handles; 0 where the launch says
 	Twin   driver.Twin
+
+	Shared   int64 // bytes of dynamic shared memory
+	Resident bool  // blocks stay and take tiles: no more are launched than fit
+	Target   int   // the oldest target that has the kernel; 0 is any
 }
 
 // ModuleSpec is one PTX file: a source compiled with a set of macros.
@@ -38,8 +42,8 @@ type ModuleSpec struct {
 	Name    string   // the file is ptx/sm_NN/<Name>.ptx
 	Source  string   // the file in ptx/src
 	Defines []string // NAME=value
-	// Targets are the variants built. sm_70 is always there; a newer one only
-	// where it is faster.
+	// Targets are the variants built, oldest first: a newer one only where it is
+	// faster.
 	Targets []int
 	// ValueSize and ValueAlign describe ParamValue.
 	ValueSize, ValueAlign int
@@ -55,6 +59,21 @@ const (
 	scanBlock     = 256
 	scanItemBytes = 64
 
+	// The single pass's tiles, the same on all variants: parts of rows of 32
+	// vectors of 16 bytes. On sm_90 stages of whole tiles wait in shared memory.
+	//
+	// H200, 2^28 elements, GB/s for uint32, uint64, uint8 to uint32, with
+	// parts × rows × stages, reducers: 8×8×6, 3: 4040, 4126, 3866. 8×6×8, 4: 4058,
+	// 3792, 3311. 16×4×6, 3: 4034, 4057, 3523. 8×4×12, 4: 3763, 2729, 2441.
+	// 8×12×4, 4: 3575, 3446, 2988.
+	bulkCapability = 90
+	passParts      = 8
+	passRows       = 8
+	passBlock      = passParts * 32
+	bulkStages     = 6
+	bulkReducers   = 3
+	bulkBlock      = (2 + bulkReducers + passParts) * 32
+
 	rleBlock      = 256
 	rleTile       = 256 * 16 // elements a block marks, scatters or widens
 	decodeBlock   = 256
@@ -67,6 +86,25 @@ const (
 // of the given size. It is the same expression as in ptx/src/scan.cuh.
 func scanTile(size int) int64 { return scanBlock * int64(scanItemBytes/max(size, 4)) }
 
+// passTile is the elements of a tile of the single pass, for results of the
+// given size; as pass_tile in ptx/src/scan_pass.cuh.
+func passTile(size int) int64 {
+	width := 1
+	if 16%size == 0 {
+		width = 16 / size
+	}
+	return int64(passParts * passRows * 32 * width)
+}
+
+// passStateHead is the bytes before the tiles' totals in the single pass's state.
+const passStateHead = 256
+
+// passState is the bytes of state for n elements: a total is 8 bytes for every 4
+// of its value.
+func passState(n int64, size int) int64 {
+	return passStateHead + ceilDiv(n, passTile(size))*8*int64((size+3)/4)
+}
+
 // newerTargets are the modules built for more than sm_70. sm_80 has an
 // instruction that propagates NaN.
 //
@@ -76,7 +114,7 @@ func scanTile(size int) int64 { return scanBlock * int64(scanItemBytes/max(size,
 // block 171 against 230 ms, a run a warp 42.8 against 35.7, tiled 7.30 against
 // 7.33).
 var newerTargets = map[string][]int{
-	"scan_min_f32": {80}, "scan_max_f32": {80},
+	"scan_recursive_min_f32": {80}, "scan_recursive_max_f32": {80},
 }
 
 // targets are the variants of a module, oldest first.
@@ -88,24 +126,50 @@ func scanKernels(suffix string, size int, upsweep, downsweep driver.Twin) []Kern
 	tile := scanTile(size)
 	return []KernelSpec{
 		// in, n, sums
-		{"scan_upsweep_" + suffix, []ParamKind{ParamPtr, ParamU64, ParamPtr}, scanBlock, tile, upsweep},
+		{Name: "scan_upsweep_" + suffix, Params: []ParamKind{ParamPtr, ParamU64, ParamPtr}, Block: scanBlock, Tile: tile, Twin: upsweep},
 		// in, out, n, prefixes or 0, init, exclusive
-		{"scan_downsweep_" + suffix, []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamValue, ParamU32}, scanBlock, tile, downsweep},
+		{Name: "scan_downsweep_" + suffix, Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamValue, ParamU32}, Block: scanBlock, Tile: tile, Twin: downsweep},
 	}
 }
 
-func scanModule[T any](op string, t elemType, o twin.Op[T]) ModuleSpec {
+// passKernel is the single-pass scan of an operator; bulkKernel the same by bulk
+// copies, for aligned input and output, of inSize bytes an element.
+func passKernel(suffix string, size int, t driver.Twin) KernelSpec {
+	// in, out, n, state, init, exclusive
+	return KernelSpec{
+		Name: "scan_pass_" + suffix, Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamValue, ParamU32},
+		Block: passBlock, Tile: passTile(size), Twin: t, Resident: true,
+	}
+}
+
+func bulkKernel(suffix string, size, inSize int, t driver.Twin) KernelSpec {
+	k := passKernel(suffix, size, t)
+	k.Name, k.Block, k.Target = "scan_bulk_"+suffix, bulkBlock, bulkCapability
+	k.Shared = bulkStages*k.Tile*int64(inSize) + 2048
+	return k
+}
+
+// scanModules are the ways to scan with one operator on one type.
+func scanModules[T any](op string, t elemType, o twin.Op[T]) []ModuleSpec {
 	suffix := op + "_" + t.name
-	return ModuleSpec{
-		Name:       "scan_" + suffix,
-		Source:     "scan.cu",
-		Defines:    []string{"PTXRUN_OP=" + opTypes[op], "PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + suffix},
-		Targets:    targets("scan_" + suffix),
-		ValueSize:  t.size,
-		ValueAlign: t.size,
-		identity:   bytesOfValue(&o.Identity),
-		Kernels: scanKernels(suffix, t.size,
-			twin.ScanUpsweep(o, scanTile(t.size)), twin.ScanDownsweep(o, scanTile(t.size))),
+	module := func(kind string, targets []int, kernels ...KernelSpec) ModuleSpec {
+		return ModuleSpec{
+			Name:       "scan_" + kind + "_" + suffix,
+			Source:     "scan_" + kind + ".cu",
+			Defines:    []string{"PTXRUN_OP=" + opTypes[op], "PTXRUN_TYPE=" + t.ctype, "PTXRUN_IN=" + t.ctype, "PTXRUN_NAME=" + suffix},
+			Targets:    targets,
+			ValueSize:  t.size,
+			ValueAlign: t.size,
+			identity:   bytesOfValue(&o.Identity),
+			Kernels:    kernels,
+		}
+	}
+	pass := twin.ScanPass[T](o, nil)
+	return []ModuleSpec{
+		module("recursive", targets("scan_recursive_"+suffix), scanKernels(suffix, t.size,
+			twin.ScanUpsweep(o, scanTile(t.size)), twin.ScanDownsweep(o, scanTile(t.size)))...),
+		module("pass", []int{70}, passKernel(suffix, t.size, pass)),
+		module("bulk", []int{bulkCapability}, bulkKernel(suffix, t.size, t.size, pass)),
 	}
 }
 
@@ -138,27 +202,27 @@ var (
 // anySign are the operators whose result bits do not depend on the sign, so
 // that signed types use the unsigned instance; ordered ones do depend on it.
 func anySign[T twin.Unsigned](t elemType) []ModuleSpec {
-	return []ModuleSpec{
-		scanModule("sum", t, twin.Sum[T]()),
-		scanModule("prod", t, twin.Product[T]()),
-		scanModule("and", t, twin.And[T]()),
-		scanModule("or", t, twin.Or[T]()),
-		scanModule("xor", t, twin.Xor[T]()),
-	}
+	return slices.Concat(
+		scanModules("sum", t, twin.Sum[T]()),
+		scanModules("prod", t, twin.Product[T]()),
+		scanModules("and", t, twin.And[T]()),
+		scanModules("or", t, twin.Or[T]()),
+		scanModules("xor", t, twin.Xor[T]()),
+	)
 }
 
 func ordered[T twin.Number](t elemType) []ModuleSpec {
-	return []ModuleSpec{
-		scanModule("min", t, twin.Min[T]()),
-		scanModule("max", t, twin.Max[T]()),
-	}
+	return slices.Concat(
+		scanModules("min", t, twin.Min[T]()),
+		scanModules("max", t, twin.Max[T]()),
+	)
 }
 
 func floats[T twin.Float](t elemType) []ModuleSpec {
-	return []ModuleSpec{
-		scanModule("sum", t, twin.Sum[T]()),
-		scanModule("prod", t, twin.Product[T]()),
-	}
+	return slices.Concat(
+		scanModules("sum", t, twin.Sum[T]()),
+		scanModules("prod", t, twin.Product[T]()),
+	)
 }
 
 // rleModules are run-length encoding and decoding for values of one width.
@@ -174,7 +238,7 @@ func rleModules[V twin.Unsigned](t elemType) []ModuleSpec {
 	finish := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamPtr}   // raw, n, starts, count, capacity, values, lengths
 	decode := []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamU64}                       // values, ends, runs, out, total
 	k := func(name string, params []ParamKind, block int, tile int64, t driver.Twin) KernelSpec { // in table form below
-		return KernelSpec{name, params, block, tile, t}
+		return KernelSpec{Name: name, Params: params, Block: block, Tile: tile, Twin: t}
 	}
 	return []ModuleSpec{{
 		Name: "rle_" + t.name, Source: "rle.cu",
@@ -203,11 +267,11 @@ func rleIndexModule() ModuleSpec {
 	return ModuleSpec{
 		Name: "rle_index", Source: "rle_index.cu", Targets: targets("rle_index"),
 		Kernels: []KernelSpec{
-			{"rle_scatter_u32", scatter, rleBlock, rleTile, twin.RLEScatter[uint32]()},
-			{"rle_scatter_u64", scatter, rleBlock, rleTile, twin.RLEScatter[uint64]()},
-			{"rle_longest_u64", longest, rleBlock, 0, twin.RLELongest[uint64]()},
-			{"rle_ends_u32", ends, rleBlock, rleTile, twin.RLEEnds[uint32]()},
-			{"rle_ends_u64", ends, rleBlock, rleTile, twin.RLEEnds[uint64]()},
+			{Name: "rle_scatter_u32", Params: scatter, Block: rleBlock, Tile: rleTile, Twin: twin.RLEScatter[uint32]()},
+			{Name: "rle_scatter_u64", Params: scatter, Block: rleBlock, Tile: rleTile, Twin: twin.RLEScatter[uint64]()},
+			{Name: "rle_longest_u64", Params: longest, Block: rleBlock, Tile: 0, Twin: twin.RLELongest[uint64]()},
+			{Name: "rle_ends_u32", Params: ends, Block: rleBlock, Tile: rleTile, Twin: twin.RLEEnds[uint32]()},
+			{Name: "rle_ends_u64", Params: ends, Block: rleBlock, Tile: rleTile, Twin: twin.RLEEnds[uint64]()},
 		},
 	}
 }
@@ -217,7 +281,7 @@ func lcsModule() ModuleSpec {
 		Name: "lcs", Source: "lcs.cu", Targets: targets("lcs"),
 		Kernels: []KernelSpec{
 			// a, m, b, n, table of -1, ticket: a u64 of 0
-			{"lcs_spinwait", []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr, ParamPtr}, spinWaitBlock, 0, twin.LCSSpinWait()},
+			{Name: "lcs_spinwait", Params: []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr, ParamPtr}, Block: spinWaitBlock, Twin: twin.LCSSpinWait()},
 		},
 	}
 }
@@ -229,7 +293,7 @@ var moduleTable = slices.Concat(
 	ordered[uint8](typeU8), ordered[uint16](typeU16), ordered[uint32](typeU32), ordered[uint64](typeU64),
 	ordered[int8](typeI8), ordered[int16](typeI16), ordered[int32](typeI32), ordered[int64](typeI64),
 	ordered[float32](typeF32), ordered[float64](typeF64),
-	[]ModuleSpec{scanModule("satsum", typeU64, twin.SaturatingSum())},
+	scanModules("satsum", typeU64, twin.SaturatingSum()),
 	rleModules[uint8](typeU8), rleModules[uint16](typeU16), rleModules[uint32](typeU32), rleModules[uint64](typeU64),
 	[]ModuleSpec{rleIndexModule(), lcsModule()},
 )

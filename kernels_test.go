@@ -23,7 +23,11 @@ var lowestPTX = map[int]string{70: "6.0", 80: "7.0", 90: "7.8"}
 // parameters and block sizes, in both directions.
 func TestKernelTable(t *testing.T) {
 	for _, m := range Modules() {
-		require.Equal(t, 70, m.Targets[0], "%s is complete on sm_70", m.Name)
+		if oldest := m.Kernels[0].Target; oldest == 0 {
+			require.Equal(t, 70, m.Targets[0], "%s is complete on sm_70", m.Name)
+		} else {
+			require.Equal(t, oldest, m.Targets[0], m.Name)
+		}
 		require.True(t, slices.IsSorted(m.Targets), m.Name)
 		for _, target := range m.Targets {
 			where := fmt.Sprintf("sm_%d/%s", target, m.Name)

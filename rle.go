@@ -237,13 +237,9 @@ func newEncoding[V Number, L RunLength](call string, s *Stream, src driver.Ptr, 
 	if err != nil {
 		return nil, err
 	}
-	sum, err := s.rt.module("scan_sum_" + index)
-	if err != nil {
-		return nil, err
-	}
 	e.mark, e.finish = v.kernel("rle_mark_"+width+"_"+index), v.kernel("rle_finish_"+width+"_"+index+"_"+length)
 	e.scatter, e.longest = x.kernel("rle_scatter_"+index), x.kernel("rle_longest_u64")
-	e.scan = newScanner(sum, int(e.indexSize), int(e.indexSize), make([]byte, e.indexSize), false)
+	e.scan = sumScanner(sumNames["sum_"+index], e.indexSize)
 	e.flags, err = s.s.Alloc(n * e.indexSize)
 	return e, err
 }
@@ -262,7 +258,7 @@ func (e *encoding) number() error {
 	if err := e.s.launch(e.mark, e.mark.tiles(e.n), e.n, a); err != nil {
 		return err
 	}
-	return e.s.scan(e.call, &e.scan, e.flags, e.flags, e.n, ScanOption{strategy: ScanRecursive})
+	return e.s.scan(e.call, &e.scan, e.flags, e.flags, e.n, ScanOption{})
 }
 
 // runs waits for number and returns how many runs there are.
@@ -448,11 +444,6 @@ func newDecoding[V Number, L RunLength](call string, s *Stream, values, lengths 
 	if err != nil {
 		return nil, err
 	}
-	// The sum saturates, so that an overflow is seen in the last run end.
-	sum, err := s.rt.module("scan_satsum_u64")
-	if err != nil {
-		return nil, err
-	}
 	if d.mod, err = s.rt.module("rle_" + d.width); err != nil {
 		return nil, err
 	}
@@ -463,8 +454,9 @@ func newDecoding[V Number, L RunLength](call string, s *Stream, values, lengths 
 	a := driver.NewArgs().Ptr(lengths).Uint64(uint64(runs)).Ptr(d.ends)
 	err = s.launch(k, k.tiles(runs), runs, a)
 	if err == nil {
-		sc := newScanner(sum, 8, 8, make([]byte, 8), false)
-		err = s.scan(call, &sc, d.ends, d.ends, runs, ScanOption{strategy: ScanRecursive})
+		// The sum saturates, so that an overflow is seen in the last run end.
+		sc := sumScanner(sumNames["satsum_u64"], 8)
+		err = s.scan(call, &sc, d.ends, d.ends, runs, ScanOption{})
 	}
 	if err != nil {
 		d.free()

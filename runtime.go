@@ -217,8 +217,9 @@ type loadedModule struct {
 
 // kernel is a launchable kernel and the shape it is launched with.
 type kernel struct {
-	driver.Kernel
-	spec *KernelSpec
+	driver.Kernel // nil if the device has no use for it
+	spec          *KernelSpec
+	resident      uint64 // blocks that the device holds at a time, of a KernelSpec.Resident
 }
 
 // module returns an embedded module, loading it at its first use.
@@ -259,14 +260,44 @@ func (rt *Runtime) load(m *loadedModule, img driver.Image, specs []KernelSpec) e
 	}
 	kernels := make([]kernel, len(specs))
 	for i := range specs {
-		k, err := mod.Kernel(specs[i].Name)
-		if err != nil {
+		if kernels[i], err = rt.resolve(mod, &specs[i]); err != nil {
 			return errors.Join(err, mod.Close())
 		}
-		kernels[i] = kernel{k, &specs[i]}
 	}
 	m.mod, m.kernels = mod, kernels
 	return nil
+}
+
+// resolve makes a kernel ready to be launched in its shape.
+func (rt *Runtime) resolve(mod driver.Module, spec *KernelSpec) (k kernel, err error) {
+	k.spec = spec
+	info := rt.dev.Info()
+	if spec.Target > info.Capability {
+		return k, nil
+	}
+	if k.Kernel, err = mod.Kernel(spec.Name); err != nil {
+		if spec.Target > 0 && errors.Is(err, driver.ErrNotFound) {
+			// A caller's PTX is for an older target than the device is.
+			return kernel{spec: spec}, nil
+		}
+		return k, err
+	}
+	if spec.Shared > 0 {
+		if err := k.SetMaxDynamicShared(spec.Shared); err != nil {
+			return k, err
+		}
+	}
+	if spec.Resident {
+		n, err := k.Occupancy(spec.Block, spec.Shared)
+		if err != nil {
+			return k, err
+		}
+		if n < 1 {
+			return k, &driver.Error{Op: "load", Code: driver.ErrLaunchResources, Kernel: spec.Name, Block: driver.D1(uint32(spec.Block))}
+		}
+		k.resident = uint64(n * info.Multiprocessors)
+	}
+	return k, nil
 }
 
 // kernel returns the kernel of that name in m.

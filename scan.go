@@ -45,17 +45,26 @@ func (o Op) String() string {
 type ScanStrategy uint8
 
 const (
+	// ScanSinglePass reads every element once and writes it once: blocks take
+	// tiles in turn, publish each tile's total as soon as they have it, and look
+	// back over the totals of the tiles before. After Merrill and Garland,
+	// "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016), with
+	// the difference that a block remembers the prefix of its last tile, so that
+	// no chain of tiles waits for each other, and sums are combined in a fixed
+	// order. On sm_90, tiles are copied ahead into shared memory. A single tile
+	// of [ScanRecursive] is scanned that way, with one launch.
+	ScanSinglePass ScanStrategy = iota
 	// ScanRecursive reduces tiles, scans the tile sums recursively and scans
 	// the tiles from there: 3n elements moved. From Blelloch, "Prefix Sums and
 	// Their Applications" (1990), in the reduce-then-scan form of Merrill and
 	// Grimshaw, "Parallel Scan for Stream Architectures" (2009).
-	ScanRecursive ScanStrategy = iota
+	ScanRecursive
 	scanStrategies
 )
 
 func (s ScanStrategy) String() string {
 	if s < scanStrategies {
-		return [...]string{"recursive"}[s]
+		return [...]string{"single-pass", "recursive"}[s]
 	}
 	return "unknown strategy"
 }
@@ -65,10 +74,21 @@ type ScanOption struct {
 	strategy    ScanStrategy
 	setStrategy bool
 	workspace   *Buffer[byte]
+	init        [16]byte
+	initSize    int64
 }
 
 // WithScanStrategy chooses the algorithm.
 func WithScanStrategy(s ScanStrategy) ScanOption { return ScanOption{strategy: s, setStrategy: true} }
+
+// WithScanInit makes the scan start from v instead of the operator's identity:
+// an inclusive scan gives v op src[0] op … op src[i], an exclusive one begins
+// with v. v has the type of the elements.
+func WithScanInit[T any](v T) ScanOption {
+	o := ScanOption{initSize: sizeOf[T]()}
+	copy(o.init[:], bytesOfValue(&v))
+	return o
+}
 
 // WithScanWorkspace gives a scan on device buffers its workspace, of at least
 // [PlanScan]'s bytes, instead of letting it allocate one in stream order. One
@@ -84,6 +104,9 @@ func scanOptions(opts []ScanOption) (c ScanOption) {
 		if o.workspace != nil {
 			c.workspace = o.workspace
 		}
+		if o.initSize != 0 {
+			c.init, c.initSize = o.init, o.initSize
+		}
 	}
 	return c
 }
@@ -96,23 +119,35 @@ const maxScanLevels = 7
 // at Offset of the workspace.
 type ScanLevel struct{ N, Tiles, Offset int64 }
 
-// ScanPlan is the layout of a recursive scan's workspace. It depends on nothing
-// but the number and the size of the elements.
+// ScanPlan is the layout of a scan's workspace. It depends on nothing but the
+// strategy and the number and size of the elements.
 type ScanPlan struct {
-	Levels [maxScanLevels]ScanLevel // the first Depth are used
-	Depth  int                      // 0 if one tile holds all
-	Bytes  int64                    // of workspace, a multiple of 256
+	Strategy ScanStrategy // ScanRecursive where one of its tiles holds all
+	// Levels are the recursive strategy's, of which the first Depth are used.
+	Levels [maxScanLevels]ScanLevel
+	Depth  int
+	Bytes  int64 // of workspace, a multiple of 256; 0 if one tile holds all
 }
 
-// PlanScan lays out the workspace to scan n elements of size bytes: one array
-// of tile sums a level, each aligned to 256 bytes, scanned in place.
+// PlanScan lays out the workspace to scan n elements of size bytes. For
+// ScanRecursive it is one array of tile sums a level, each aligned to 256 bytes
+// and scanned in place; for ScanSinglePass, a ticket and the tiles' totals.
 // n is 0 to 2^58, size 1 to 16; other values give an empty plan.
-func PlanScan(n, size int64) ScanPlan {
-	var p ScanPlan
-	if n < 0 || n > 1<<58 || size < 1 || size > 16 {
+func PlanScan(strategy ScanStrategy, n, size int64) ScanPlan {
+	p := ScanPlan{Strategy: strategy}
+	if n < 0 || n > 1<<58 || size < 1 || size > 16 || strategy >= scanStrategies {
 		return p
 	}
-	for tile := scanTile(int(size)); n > tile; p.Depth++ {
+	tile := scanTile(int(size))
+	if n <= tile {
+		p.Strategy = ScanRecursive
+		return p
+	}
+	if strategy == ScanSinglePass {
+		p.Bytes = align256(passState(n, int(size)))
+		return p
+	}
+	for ; n > tile; p.Depth++ {
 		tiles := ceilDiv(n, tile)
 		p.Levels[p.Depth] = ScanLevel{N: n, Tiles: tiles, Offset: p.Bytes}
 		p.Bytes += align256(tiles * size)
@@ -159,7 +194,7 @@ func scanHost[T Number](ctx context.Context, call string, rt *Runtime, dst, src 
 		return err
 	}
 	defer rt.end()
-	sc, err := builtinScanner[T](call, rt, op, exclusive)
+	sc, err := builtinScanner[T](call, op, exclusive)
 	if err != nil {
 		return err
 	}
@@ -171,69 +206,118 @@ func scanBuffers[T Number](call string, s *Stream, dst, src *Buffer[T], op Op, e
 		return err
 	}
 	defer s.end()
-	sc, err := builtinScanner[T](call, s.rt, op, exclusive)
+	sc, err := builtinScanner[T](call, op, exclusive)
 	if err != nil {
 		return err
 	}
 	return bufferScan(call, s, &sc, dst, src, opts)
 }
 
-// scanner is an operator's kernels on a device, with what a scan starts from.
+// scanner is an operator on a device, with what a scan starts from.
 type scanner struct {
-	upsweep, downsweep kernel
-	size, align        int
-	init               [16]byte
-	exclusive          bool
+	names     *scanNames    // of a built-in operator's modules, or
+	own       *loadedModule // a caller's operator
+	size      int
+	align     int
+	init      [16]byte
+	exclusive bool
 }
 
-func newScanner(m *loadedModule, size, align int, init []byte, exclusive bool) scanner {
-	sc := scanner{upsweep: m.kernels[0], downsweep: m.kernels[1], size: size, align: align, exclusive: exclusive}
+// scanNames are the modules of a built-in operator, by scanModules's order.
+type scanNames struct{ recursive, pass, bulk string }
+
+// Kernels of a caller's operator, in the order that NewOperator lists them.
+const (
+	kernelUpsweep = iota
+	kernelDownsweep
+	kernelPass
+	kernelBulk
+)
+
+func newScanner(size, align int, init []byte, exclusive bool) scanner {
+	sc := scanner{size: size, align: align, exclusive: exclusive}
 	copy(sc.init[:], init)
 	return sc
 }
 
-func builtinScanner[T Number](call string, rt *Runtime, op Op, exclusive bool) (scanner, error) {
+// kernel returns one of the operator's kernels.
+func (sc *scanner) kernel(rt *Runtime, which int) (kernel, error) {
+	if sc.own != nil {
+		return sc.own.kernels[which], nil
+	}
+	name, at := sc.names.recursive, which
+	switch which {
+	case kernelPass:
+		name, at = sc.names.pass, 0
+	case kernelBulk:
+		name, at = sc.names.bulk, 0
+	}
+	m, err := rt.module(name)
+	if err != nil {
+		return kernel{}, err
+	}
+	return m.kernels[at], nil
+}
+
+func builtinScanner[T Number](call string, op Op, exclusive bool) (scanner, error) {
 	kind := reflect.TypeFor[T]().Kind()
 	if op >= opCount {
 		return scanner{}, driver.Errorf(call, driver.ErrInvalidValue, "operator %d", op)
 	}
-	b := builtins[op][kind]
-	if b.module == "" {
+	b := &builtins[op][kind]
+	if b.names.recursive == "" {
 		return scanner{}, driver.Errorf(call, driver.ErrElementType, "%v of %v", op, kind)
 	}
-	m, err := rt.module(b.module)
-	if err != nil {
-		return scanner{}, err
-	}
 	size := int(sizeOf[T]())
-	return newScanner(m, size, size, b.identity[:], exclusive), nil
+	sc := newScanner(size, size, b.identity[:], exclusive)
+	sc.names = &b.names
+	return sc, nil
 }
 
-// builtin is the embedded module for an operator on a kind of number.
+// sumScanner is the inclusive scan with a built-in sum of unsigned numbers, for
+// other algorithms.
+func sumScanner(names *scanNames, size int64) scanner {
+	sc := newScanner(int(size), int(size), nil, false)
+	sc.names = names
+	return sc
+}
+
+// builtin is what is embedded for an operator on a kind of number.
 type builtin struct {
-	module   string
+	names    scanNames
 	identity [8]byte
+}
+
+func namesOf(suffix string) scanNames {
+	return scanNames{"scan_recursive_" + suffix, "scan_pass_" + suffix, "scan_bulk_" + suffix}
+}
+
+// Sums that other algorithms scan with. The identity of all is zero.
+var sumNames = map[string]*scanNames{}
+
+func init() {
+	for _, suffix := range []string{"sum_u32", "sum_u64", "satsum_u64"} {
+		n := namesOf(suffix)
+		sumNames[suffix] = &n
+	}
 }
 
 // builtins is filled from the kernel table: the kinds that have an instance.
 var builtins = func() (all [opCount][reflect.Float64 + 1]builtin) {
-	add := func(op Op, kinds []reflect.Kind, module string, identity []byte) {
-		for _, k := range kinds {
-			b := builtin{module: module}
-			copy(b.identity[:], identity)
-			all[op][k] = b
-		}
-	}
 	for op := range opCount {
 		for t, kinds := range kindsOf {
+			suffix := opNames[op] + "_" + t
+			if t[0] == 'i' && op != Min && op != Max {
+				suffix = opNames[op] + "_u" + t[1:] // the sign makes no difference
+			}
+			names := namesOf(suffix)
+			m := moduleByName[names.recursive]
+			if m == nil {
+				continue
+			}
 			for _, k := range kinds {
-				suffix := opNames[op] + "_" + t
-				if signless := opNames[op] + "_u" + t[1:]; t[0] == 'i' && moduleByName["scan_"+signless] != nil && op != Min && op != Max {
-					suffix = signless
-				}
-				if m := moduleByName["scan_"+suffix]; m != nil {
-					add(op, []reflect.Kind{k}, m.Name, m.identity)
-				}
+				all[op][k].names = names
+				copy(all[op][k].identity[:], m.identity)
 			}
 		}
 	}
@@ -311,48 +395,90 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 	if c.strategy >= scanStrategies {
 		return driver.Errorf(call, driver.ErrInvalidValue, "scan strategy %d", c.strategy)
 	}
+	if c.initSize != 0 {
+		if c.initSize != int64(sc.size) {
+			return driver.Errorf(call, driver.ErrElementType, "an initial value of %d bytes for elements of %d", c.initSize, sc.size)
+		}
+		sc.init = c.init
+	}
 	if n == 0 {
 		return nil
 	}
-	plan := PlanScan(n, int64(sc.size))
-	if plan.Bytes == 0 {
-		return s.scanLevel(sc, &plan, 0, 0, dst, src, n, sc.exclusive)
-	}
-	if c.workspace != nil {
-		if c.workspace.n < plan.Bytes {
-			return &driver.Error{Op: call, Code: driver.ErrTooSmall, Detail: "workspace", N: n, Need: plan.Bytes}
+	plan := PlanScan(c.strategy, n, int64(sc.size))
+	var w driver.Ptr
+	switch {
+	case plan.Bytes == 0:
+	case c.workspace == nil:
+		var err error
+		if w, err = s.s.Alloc(plan.Bytes); err != nil {
+			return err
 		}
-		return s.scanLevel(sc, &plan, 0, c.workspace.ptr, dst, src, n, sc.exclusive)
+		defer s.s.Free(w)
+	case c.workspace.n < plan.Bytes:
+		return &driver.Error{Op: call, Code: driver.ErrTooSmall, Detail: "workspace", N: n, Need: plan.Bytes}
+	default:
+		w = c.workspace.ptr
 	}
-	w, err := s.s.Alloc(plan.Bytes)
-	if err != nil {
-		return err
+	if plan.Strategy == ScanSinglePass {
+		return s.scanPass(sc, &plan, w, dst, src, n)
 	}
-	defer s.s.Free(w)
 	return s.scanLevel(sc, &plan, 0, w, dst, src, n, sc.exclusive)
 }
 
-// scanLevel scans n elements: upsweep to the tiles' sums, spine over them,
-// downsweep from what stands before each tile.
+// scanPass scans in a single pass: by bulk copies where the device has them and
+// input and output are aligned for them.
+func (s *Stream) scanPass(sc *scanner, plan *ScanPlan, state, dst, src driver.Ptr, n int64) error {
+	var k kernel
+	var err error
+	if bulkCapability <= s.rt.dev.Info().Capability && dst%16 == 0 && src%16 == 0 {
+		if k, err = sc.kernel(s.rt, kernelBulk); err != nil {
+			return err
+		}
+	}
+	if k.Kernel == nil { // also where a caller's operator was not compiled for sm_90
+		if k, err = sc.kernel(s.rt, kernelPass); err != nil {
+			return err
+		}
+	}
+	if err := s.s.Fill(state, 0, plan.Bytes); err != nil {
+		return err
+	}
+	a := driver.NewArgs().Ptr(src).Ptr(dst).Uint64(uint64(n)).Ptr(state).Bytes(sc.init[:sc.size], sc.align).Uint32(flag(sc.exclusive))
+	return s.launch(k, min(k.tiles(n), k.resident), n, a)
+}
+
+// scanLevel scans n elements recursively: upsweep to the tiles' sums, spine over
+// them, downsweep from what stands before each tile.
 func (s *Stream) scanLevel(sc *scanner, plan *ScanPlan, level int, workspace, dst, src driver.Ptr, n int64, exclusive bool) error {
 	var sums driver.Ptr // of the tiles before each tile; none if there is one tile
 	if level < plan.Depth {
 		l := plan.Levels[level]
 		sums = workspace + driver.Ptr(l.Offset)
+		k, err := sc.kernel(s.rt, kernelUpsweep)
+		if err != nil {
+			return err
+		}
 		a := driver.NewArgs().Ptr(src).Uint64(uint64(n)).Ptr(sums)
-		if err := s.launch(sc.upsweep, uint64(l.Tiles), n, a); err != nil {
+		if err := s.launch(k, uint64(l.Tiles), n, a); err != nil {
 			return err
 		}
 		if err := s.scanLevel(sc, plan, level+1, workspace, sums, sums, l.Tiles, true); err != nil {
 			return err
 		}
 	}
-	flag := uint32(0)
-	if exclusive {
-		flag = 1
+	k, err := sc.kernel(s.rt, kernelDownsweep)
+	if err != nil {
+		return err
 	}
-	a := driver.NewArgs().Ptr(src).Ptr(dst).Uint64(uint64(n)).Ptr(sums).Bytes(sc.init[:sc.size], sc.align).Uint32(flag)
-	return s.launch(sc.downsweep, sc.downsweep.tiles(n), n, a)
+	a := driver.NewArgs().Ptr(src).Ptr(dst).Uint64(uint64(n)).Ptr(sums).Bytes(sc.init[:sc.size], sc.align).Uint32(flag(exclusive))
+	return s.launch(k, k.tiles(n), n, a)
+}
+
+func flag(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // OperatorSpec describes an operator of the caller's own on values of T, which
@@ -409,14 +535,16 @@ func NewOperator[T any](rt *Runtime, spec OperatorSpec[T]) (*Operator[T], error)
 		return nil, driver.Errorf(call, driver.ErrNil, "operator %s: PTX, which the %s device runs", spec.Name, rt.dev.Info().Kind)
 	}
 	tile := scanTile(int(size))
-	var up, down driver.Twin
+	var up, down, pass driver.Twin
 	if spec.Combine != nil {
 		op := twin.Custom(spec.Identity, spec.Combine)
-		up, down = twin.ScanUpsweep(op, tile), twin.ScanDownsweep(op, tile)
+		up, down, pass = twin.ScanUpsweep(op, tile), twin.ScanDownsweep(op, tile), twin.ScanPass[T](op, nil)
 	}
 	o := &Operator[T]{rt: rt, init: spec.Identity}
 	img := driver.Image{Name: "operator " + spec.Name, PTX: spec.PTX}
-	if err := rt.load(&o.m, img, scanKernels(spec.Name, int(size), up, down)); err != nil {
+	kernels := append(scanKernels(spec.Name, int(size), up, down),
+		passKernel(spec.Name, int(size), pass), bulkKernel(spec.Name, int(size), int(size), pass))
+	if err := rt.load(&o.m, img, kernels); err != nil {
 		return nil, err
 	}
 	return o, nil
@@ -455,7 +583,9 @@ func (o *Operator[T]) ExclusiveScanBuffer(s *Stream, dst, src *Buffer[T], opts .
 }
 
 func (o *Operator[T]) scanner(exclusive bool) scanner {
-	return newScanner(&o.m, int(sizeOf[T]()), int(unsafe.Alignof(o.init)), bytesOfValue(&o.init), exclusive)
+	sc := newScanner(int(sizeOf[T]()), int(unsafe.Alignof(o.init)), bytesOfValue(&o.init), exclusive)
+	sc.own = &o.m
+	return sc
 }
 
 func (o *Operator[T]) host(ctx context.Context, call string, dst, src []T, exclusive bool, opts []ScanOption) error {

@@ -116,25 +116,28 @@ func testScanType[T Number](t *testing.T) {
 					require.Equal(t, []T{1}, one)
 					continue
 				}
-				for _, n := range d.sizes(int(scanTile(int(sizeOf[T]())))) {
+				recursive, pass := int(scanTile(int(sizeOf[T]()))), int(passTile(int(sizeOf[T]())))
+				for _, n := range append(d.sizes(recursive), pass-1, pass, pass+1, 3*pass+5) {
 					for name, src := range testData[T](d, n) {
 						if op == Product && reflect.TypeFor[T]().Kind() >= reflect.Float32 {
 							for i := range src { // products that neither vanish nor overflow
 								src[i] = T(1 + float64(int(src[i])%3-1)/1024)
 							}
 						}
-						for _, exclusive := range []bool{false, true} {
-							msg := fmt.Sprintf("%v, n %d, %s, exclusive %v", op, n, name, exclusive)
+						for variant := range 4 {
+							exclusive, strategy := variant&1 != 0, ScanStrategy(variant>>1)
+							msg := fmt.Sprintf("%v, %v, n %d, %s, exclusive %v", op, strategy, n, name, exclusive)
 							want := naiveScan(identity, combine, src, exclusive)
+							// Aligned as bulk copies need it, and not.
 							skew := n % 3
-							in, out := newGuarded[T](t, s, n, skew), newGuarded[T](t, s, n, (skew+1)%3)
+							in, out := newGuarded[T](t, s, n, skew), newGuarded[T](t, s, n, skew*(variant%3))
 							require.NoError(t, in.CopyFrom(s, src))
 							scan := InclusiveScanBuffer[T]
 							if exclusive {
 								scan = ExclusiveScanBuffer[T]
 							}
-							require.NoError(t, scan(s, out.Buffer, in.Buffer, op), msg)
-							require.NoError(t, scan(s, in.Buffer, in.Buffer, op), msg)
+							require.NoError(t, scan(s, out.Buffer, in.Buffer, op, WithScanStrategy(strategy)), msg)
+							require.NoError(t, scan(s, in.Buffer, in.Buffer, op, WithScanStrategy(strategy)), msg)
 							requireScan(t, op, want, out.check(t, s, msg), msg)
 							requireScan(t, op, want, in.check(t, s, msg), msg+", in place")
 						}
@@ -196,7 +199,7 @@ func TestScanRecursion(t *testing.T) {
 			src := allData[uint64](n)["random"]
 			b, err := NewBufferFrom(s, src)
 			require.NoError(t, err)
-			require.NoError(t, ExclusiveScanBuffer(s, b, b, Sum))
+			require.NoError(t, ExclusiveScanBuffer(s, b, b, Sum, WithScanStrategy(ScanRecursive)))
 			got := make([]uint64, n)
 			require.NoError(t, b.CopyTo(s, got))
 			requireSame(t, naiveScan(0, func(a, b uint64) uint64 { return a + b }, src, true), got, "n %d", n)
@@ -209,10 +212,10 @@ func TestScanRecursion(t *testing.T) {
 func TestPlanScan(t *testing.T) {
 	for _, size := range []int64{1, 2, 4, 8, 12, 16} {
 		tile := scanTile(int(size))
-		require.Zero(t, PlanScan(0, size).Bytes)
-		require.Zero(t, PlanScan(tile, size).Depth, "one tile needs no workspace")
+		require.Zero(t, PlanScan(ScanRecursive, 0, size).Bytes)
+		require.Zero(t, PlanScan(ScanSinglePass, tile, size).Bytes, "one tile needs no workspace")
 		for _, n := range []int64{tile + 1, tile * tile, tile*tile + 1, 1 << 32, 1<<32 + 1, 1 << 40, 1 << 58} {
-			p := PlanScan(n, size)
+			p := PlanScan(ScanRecursive, n, size)
 			require.Positive(t, p.Depth)
 			end := int64(0)
 			for i, l := range p.Levels[:p.Depth] {
@@ -229,11 +232,18 @@ func TestPlanScan(t *testing.T) {
 		}
 	}
 	for _, bad := range [][2]int64{{-1, 4}, {1<<58 + 1, 4}, {5000, 0}, {5000, 17}} {
-		require.Zero(t, PlanScan(bad[0], bad[1]))
+		require.Zero(t, PlanScan(ScanRecursive, bad[0], bad[1]).Bytes)
+		require.Zero(t, PlanScan(ScanSinglePass, bad[0], bad[1]).Bytes)
 	}
 }
 
 func TestScanWorkspace(t *testing.T) {
+	for _, strategy := range []ScanStrategy{ScanSinglePass, ScanRecursive} {
+		testScanWorkspace(t, strategy)
+	}
+}
+
+func testScanWorkspace(t *testing.T, strategy ScanStrategy) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
 		s, err := NewStream(rt)
 		require.NoError(t, err)
@@ -241,18 +251,18 @@ func TestScanWorkspace(t *testing.T) {
 		src := allData[uint32](n)["random"]
 		b, err := NewBufferFrom(s, src)
 		require.NoError(t, err)
-		plan := PlanScan(int64(n), 4)
+		plan := PlanScan(strategy, int64(n), 4)
 		w := newGuarded[byte](t, s, int(plan.Bytes), 0)
 		for range 3 { // reused
 			require.NoError(t, b.CopyFrom(s, src))
-			require.NoError(t, InclusiveScanBuffer(s, b, b, Sum, WithScanStrategy(ScanRecursive), WithScanWorkspace(w.Buffer)))
+			require.NoError(t, InclusiveScanBuffer(s, b, b, Sum, WithScanStrategy(strategy), WithScanWorkspace(w.Buffer)))
 			got := make([]uint32, n)
 			require.NoError(t, b.CopyTo(s, got))
 			requireSame(t, naiveScan(0, func(a, b uint32) uint32 { return a + b }, src, false), got, "with workspace")
 		}
 		short, err := w.Slice(0, int(plan.Bytes)-1)
 		require.NoError(t, err)
-		err = InclusiveScanBuffer(s, b, b, Sum, WithScanWorkspace(short))
+		err = InclusiveScanBuffer(s, b, b, Sum, WithScanStrategy(strategy), WithScanWorkspace(short))
 		require.ErrorIs(t, err, driver.ErrTooSmall)
 		var e *driver.Error
 		require.ErrorAs(t, err, &e)
@@ -265,8 +275,29 @@ func TestScanWorkspace(t *testing.T) {
 	})
 }
 
+func TestScanInit(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		for _, n := range []int{1, 100, 5000, 40_000} {
+			src := allData[int32](n)["random"]
+			dst := make([]int32, n)
+			add := func(a, b int32) int32 { return a + b }
+			for _, strategy := range []ScanStrategy{ScanSinglePass, ScanRecursive} {
+				require.NoError(t, InclusiveScan(t.Context(), rt, dst, src, Sum, WithScanInit(int32(-7)), WithScanStrategy(strategy)))
+				requireSame(t, naiveScan(-7, add, src, false), dst, "%v, n %d", strategy, n)
+				require.NoError(t, ExclusiveScan(t.Context(), rt, dst, src, Sum, WithScanInit(int32(-7)), WithScanStrategy(strategy)))
+				requireSame(t, naiveScan(-7, add, src, true), dst, "%v, n %d", strategy, n)
+			}
+		}
+		one := []int32{1}
+		require.ErrorIs(t, InclusiveScan(t.Context(), rt, one, one, Sum, WithScanInit(int64(1))), driver.ErrElementType)
+	})
+}
+
 // affine is x → m·x + c; composition is associative and not commutative.
 type affine struct{ M, C uint32 }
+
+// passPieceOfTwin is what a core of the cpu device scans at a time.
+const passPieceOfTwin = 1 << 16
 
 func compose(f, g affine) affine { return affine{f.M * g.M, f.C*g.M + g.C} }
 
@@ -277,7 +308,7 @@ func TestOperatorTwin(t *testing.T) {
 	require.NoError(t, err)
 	op, err := NewOperator(rt, OperatorSpec[affine]{Name: "affine", Identity: affine{1, 0}, Combine: compose})
 	require.NoError(t, err)
-	for _, n := range (testDevice{}).sizes(int(scanTile(8))) {
+	for _, n := range append((testDevice{}).sizes(int(scanTile(8))), 3*passPieceOfTwin+1) {
 		src := make([]affine, n)
 		for i := range src {
 			src[i] = affine{uint32(i)*2 + 3, uint32(i) * 7}

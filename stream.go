@@ -161,7 +161,7 @@ func (rt *Runtime) give(s *Stream) {
 // releases the arguments.
 func (s *Stream) launch(k kernel, blocks uint64, n int64, a *driver.Args) error {
 	defer a.Release()
-	c := driver.Config{Grid: driver.D1(uint32(blocks)), Block: driver.D1(uint32(k.spec.Block)), N: n}
+	c := driver.Config{Grid: driver.D1(uint32(blocks)), Block: driver.D1(uint32(k.spec.Block)), Shared: k.spec.Shared, N: n}
 	if limit := s.rt.dev.Info().MaxGridX; blocks > uint64(limit) {
 		return &driver.Error{Op: "launch", Code: driver.ErrTooLarge, Kernel: k.spec.Name, N: n,
 			Detail: "needs " + strconv.FormatUint(blocks, 10) + " blocks, the device launches at most " + strconv.FormatInt(limit, 10)}

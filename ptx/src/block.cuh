@@ -17,6 +17,10 @@ namespace ptxrun {
 template <class T>
 constexpr int vector_width = 16 % sizeof(T) == 0 ? 16 / sizeof(T) : 1;
 
+// is_access says whether a lane's load or store can have that many bytes.
+template <int bytes>
+constexpr bool is_access = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
+
 // is_aligned says whether p can be accessed in units of the given bytes.
 __device__ __forceinline__ bool is_aligned(const void *p, unsigned bytes) {
     return reinterpret_cast<uintptr_t>(p) % bytes == 0;
@@ -66,7 +70,6 @@ struct Word<16> {
     }
 };
 
-#undef PTXRUN_STREAM
 
 // load_wide loads count consecutive elements by the widest accesses; p is
 // aligned to their total size, or to 16 bytes if that is larger.

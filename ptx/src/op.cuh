@@ -8,10 +8,14 @@
 //     static __device__ Value identity();           // identity ⊕ a = a ⊕ identity = a
 //     static __device__ Value combine(Value, Value);  // associative; a ⊕ b, in that order
 //
-// combine need not commute. A Value is default-constructible; its bytes are
+// combine need not commute; where it does, commutes<Op> may be specialised to
+// true, which saves the work of keeping the order. A Value is default-constructible; its bytes are
 // copied, padding included.
 
 namespace ptxrun {
+
+template <class Op>
+constexpr bool commutes = false;
 
 template <class T>
 constexpr bool is_float = T(0.5) != T(0);
@@ -156,5 +160,18 @@ struct SaturatingSum {
         return s < a ? T(~T(0)) : s;
     }
 };
+
+#define PTXRUN_COMMUTES(Op) \
+    template <class T> \
+    constexpr bool commutes<Op<T>> = true;
+PTXRUN_COMMUTES(Sum)
+PTXRUN_COMMUTES(Product)
+PTXRUN_COMMUTES(Min)
+PTXRUN_COMMUTES(Max)
+PTXRUN_COMMUTES(And)
+PTXRUN_COMMUTES(Or)
+PTXRUN_COMMUTES(Xor)
+PTXRUN_COMMUTES(SaturatingSum)
+#undef PTXRUN_COMMUTES
 
 }  // namespace ptxrun

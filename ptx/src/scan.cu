@@ -1,6 +1,0 @@
-// The scan kernels of one operator on one type.
-// PTXRUN_OP is a class of op.cuh, PTXRUN_TYPE its type, PTXRUN_NAME the suffix.
-
-#include "scan.cuh"
-
-PTXRUN_SCAN(PTXRUN_NAME, ptxrun::PTXRUN_OP<PTXRUN_TYPE>)

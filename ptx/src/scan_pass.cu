@@ -1,0 +1,7 @@
+// The single-pass scan of one operator. PTXRUN_OP is a class of op.cuh,
+// PTXRUN_TYPE its type, PTXRUN_IN the type of the input, PTXRUN_NAME the suffix.
+
+#include "scan_pass.cuh"
+
+#define PASS(name, In, ...) PTXRUN_SCAN_PASS(name, In, __VA_ARGS__)
+PASS(PTXRUN_NAME, PTXRUN_IN, ptxrun::PTXRUN_OP<PTXRUN_TYPE>)

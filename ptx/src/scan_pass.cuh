@@ -1,0 +1,460 @@
+#pragma once
+
+#include "block.cuh"
+#include "bulk.cuh"
+#include "look_back.cuh"
+#include "op.cuh"
+
+// Device-wide scan in a single pass: every element is read once and written
+// once. Blocks stay and take tiles by ticket, so that a tile waits only for
+// tiles that running blocks hold.
+//
+// A tile is pass_parts parts, a warp's work each, of pass_rows rows of 32
+// vectors. All variants share this shape and the functions below, and with them
+// the order in which operands are combined: their results are the same bits.
+
+namespace ptxrun {
+
+constexpr int pass_parts = 8;
+constexpr int pass_rows = 8;
+
+template <class T>
+constexpr int pass_part = pass_rows * warp_size * vector_width<T>;
+template <class T>
+constexpr int pass_tile = pass_parts * pass_part<T>;
+
+// PassState is the workspace, zero at the start. The totals of the tiles follow,
+// apart from the ticket, on which all blocks wait.
+struct alignas(256) PassState {
+    uint64_t ticket;
+    uint64_t unused[31];
+
+    __device__ __forceinline__ uint64_t *totals() { return reinterpret_cast<uint64_t *>(this + 1); }
+};
+
+// Vector is the elements that a lane holds of a row, vector_width of the result
+// type, read as In.
+template <class Op, class In, bool = (sizeof(In) < 4 && sizeof(In) == sizeof(typename Op::Value))>
+struct Vector {
+    using T = typename Op::Value;
+    static constexpr int vw = vector_width<T>;
+    T x[vw];
+
+    __device__ __forceinline__ void set(const In (&v)[vw]) {
+#pragma unroll
+        for (int i = 0; i < vw; i++) x[i] = T(v[i]);
+    }
+    __device__ __forceinline__ void get(T (&v)[vw]) const {
+#pragma unroll
+        for (int i = 0; i < vw; i++) v[i] = x[i];
+    }
+    __device__ __forceinline__ T total() const {
+        T t = x[0];
+#pragma unroll
+        for (int i = 1; i < vw; i++) t = Op::combine(t, x[i]);
+        return t;
+    }
+    // place makes x the scan of itself from base.
+    __device__ __forceinline__ void place(T base, bool exclusive) {
+#pragma unroll
+        for (int i = 0; i < vw; i++) {
+            const T next = Op::combine(base, x[i]);
+            x[i] = exclusive ? base : next;
+            base = next;
+        }
+    }
+};
+
+// Words is a vector of 8- or 16-bit elements, four or two to a register.
+template <class T>
+struct Words {
+    static constexpr int vw = vector_width<T>;
+    static constexpr int bits = 8 * sizeof(T), each = 32 / bits;
+    uint32_t word[4];
+
+    __device__ __forceinline__ void set(const T (&v)[vw]) { copy_bytes(word, v, 16); }
+    __device__ __forceinline__ void get(T (&v)[vw]) const { copy_bytes(v, word, 16); }
+};
+
+template <class Op, class In>
+struct Vector<Op, In, true> : Words<In> {
+    using T = In;
+    using W = Words<In>;
+
+    __device__ __forceinline__ T at(int i) const { return T(this->word[i / W::each] >> (i % W::each * W::bits)); }
+    __device__ __forceinline__ T total() const {
+        T t = at(0);
+#pragma unroll
+        for (int i = 1; i < W::vw; i++) t = Op::combine(t, at(i));
+        return t;
+    }
+    __device__ __forceinline__ void place(T base, bool exclusive) {
+        constexpr uint32_t mask = ~0u >> (32 - W::bits);
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            uint32_t w = 0;
+#pragma unroll
+            for (int i = 0; i < W::each; i++) {
+                const T next = Op::combine(base, at(k * W::each + i));
+                w |= (uint32_t(exclusive ? base : next) & mask) << (i * W::bits);
+                base = next;
+            }
+            this->word[k] = w;
+        }
+    }
+};
+
+// PackedSum sums them without taking them apart, and without carries between
+// them.
+template <class T>
+struct PackedSum : Words<T> {
+    using W = Words<T>;
+    static constexpr uint32_t ones = W::bits == 8 ? 0x01010101u : 0x00010001u;
+    static constexpr uint32_t high = ones << (W::bits - 1);
+
+    static __device__ __forceinline__ uint32_t add(uint32_t a, uint32_t b) {
+        return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high);
+    }
+    // sums returns a word's inclusive scan and its total. Multiplying by 0x10001
+    // adds the low half to the high one.
+    static __device__ __forceinline__ uint32_t sums(uint32_t w, uint32_t &total) {
+        if constexpr (W::bits == 16) {
+            const uint32_t s = w * 0x10001u;
+            total = s >> 16;
+            return s;
+        } else {
+            const uint32_t even = w & 0x00ff00ffu, odd = w >> 8 & 0x00ff00ffu;
+            const uint32_t pairs = (even + odd) * 0x10001u;  // up to bytes 1 and 3
+            total = pairs >> 16;
+            const uint32_t halves = even + (pairs << 16);  // up to bytes 0 and 2
+            return (halves & 0x00ff00ffu) | (pairs << 8 & 0xff00ff00u);
+        }
+    }
+    __device__ __forceinline__ T total() const {
+        uint32_t sum = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t t;
+            sums(this->word[i], t);
+            sum += t;
+        }
+        return T(sum);
+    }
+    __device__ __forceinline__ void place(T base, bool exclusive) {
+        uint32_t b = base;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t t;
+            const uint32_t s = sums(this->word[i], t);
+            this->word[i] = add(exclusive ? s << W::bits : s, (b & (~0u >> (32 - W::bits))) * ones);
+            b += t;
+        }
+    }
+};
+template <>
+struct Vector<Sum<uint8_t>, uint8_t, true> : PackedSum<uint8_t> {};
+template <>
+struct Vector<Sum<uint16_t>, uint16_t, true> : PackedSum<uint16_t> {};
+
+// part_total combines a part's elements, of which each lane holds its vectors.
+template <class Op, class In>
+__device__ __forceinline__ typename Op::Value part_total(const Vector<Op, In> (&v)[pass_rows]) {
+    using T = typename Op::Value;
+    if constexpr (commutes<Op>) {
+        T t = v[0].total();
+#pragma unroll
+        for (int j = 1; j < pass_rows; j++) t = Op::combine(t, v[j].total());
+        return shuffle(warp_reduce<Op>(t), 0);
+    } else {
+        T row[pass_rows];  // side by side, to hide the shuffles' latency
+#pragma unroll
+        for (int j = 0; j < pass_rows; j++) row[j] = warp_reduce<Op>(v[j].total());
+        T t = row[0];
+#pragma unroll
+        for (int j = 1; j < pass_rows; j++) t = Op::combine(t, row[j]);
+        return shuffle(t, 0);
+    }
+}
+
+// PartScan is a part scanned up to what precedes it.
+template <class Op, class In>
+struct PartScan {
+    using T = typename Op::Value;
+    T before[pass_rows];  // this lane's vector, in its row; of no use in lane 0
+    T above[pass_rows];   // the row; of no use in row 0
+
+    __device__ __forceinline__ void scan(const Vector<Op, In> (&v)[pass_rows], unsigned lane) {
+        T running;
+#pragma unroll
+        for (int j = 0; j < pass_rows; j++) {
+            const T inclusive = warp_scan<Op>(v[j].total(), lane);
+            before[j] = shuffle_up(inclusive, 1);
+            const T total = shuffle(inclusive, warp_size - 1);
+            above[j] = running;
+            running = j == 0 ? total : Op::combine(running, total);
+        }
+    }
+    __device__ __forceinline__ void place(Vector<Op, In> (&v)[pass_rows], T prefix, bool exclusive, unsigned lane) {
+#pragma unroll
+        for (int j = 0; j < pass_rows; j++) {
+            T base = j == 0 ? prefix : Op::combine(prefix, above[j]);
+            if (lane > 0) base = Op::combine(base, before[j]);
+            v[j].place(base, exclusive);
+        }
+    }
+};
+
+// load_part loads a part of the tile of held elements at in. whole says that the
+// part lies before held and aligned. What is behind the last element may be
+// anything: nothing that is stored depends on it.
+template <class Op, class In>
+__device__ __forceinline__ void load_part(Vector<Op, In> (&v)[pass_rows], const In *in, unsigned held, unsigned part, bool whole, unsigned lane) {
+    constexpr int vw = Vector<Op, In>::vw;
+    const unsigned first = part * pass_part<typename Op::Value> + lane * vw;
+    In x[pass_rows][vw];
+    bool loaded = false;
+    if constexpr (is_access<vw * sizeof(In)>) {
+        if (whole) {
+#pragma unroll
+            for (int j = 0; j < pass_rows; j++) load_wide(x[j], in + first + j * warp_size * vw);
+            loaded = true;
+        }
+    }
+    if (!loaded) {
+#pragma unroll
+        for (int j = 0; j < pass_rows; j++) {
+#pragma unroll
+            for (int i = 0; i < vw; i++) x[j][i] = in[minimum(first + j * warp_size * vw + i, held - 1)];
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < pass_rows; j++) v[j].set(x[j]);
+}
+
+// store_part is load_part's reverse.
+template <class Op, class In>
+__device__ __forceinline__ void store_part(typename Op::Value *out, const Vector<Op, In> (&v)[pass_rows], unsigned held, unsigned part, bool whole, unsigned lane) {
+    using T = typename Op::Value;
+    constexpr int vw = Vector<Op, In>::vw;
+    const unsigned first = part * pass_part<T> + lane * vw;
+#pragma unroll
+    for (int j = 0; j < pass_rows; j++) {
+        const unsigned k = first + j * warp_size * vw;
+        T x[vw];
+        v[j].get(x);
+        if constexpr (is_access<vw * sizeof(T)>) {
+            if (whole) {
+                store_wide(out + k, x);
+                continue;
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < vw; i++)
+            if (k + i < held) out[k + i] = x[i];
+    }
+}
+
+// tile_held is how many elements a tile has.
+template <class T>
+__device__ __forceinline__ unsigned tile_held(uint64_t tile, uint64_t n) {
+    return minimum<uint64_t>(pass_tile<T>, n - tile * pass_tile<T>);
+}
+
+constexpr int pass_block = pass_parts * warp_size;
+
+// scan_pass holds a tile in registers, a warp a part. Several blocks a
+// multiprocessor, one waiting while others load, keep the memory busy.
+// in and out may be the same memory.
+template <class Op, class In>
+__device__ __forceinline__ void scan_pass(const In *in, typename Op::Value *out, uint64_t n, PassState *state, typename Op::Value init, uint32_t exclusive) {
+    using T = typename Op::Value;
+    constexpr int vw = vector_width<T>;
+    __shared__ WarpTotals<T, pass_block> totals;
+    __shared__ WarpTotals<T, warp_size> tile_prefix;
+    __shared__ uint64_t ticket;
+    const unsigned lane = threadIdx.x % warp_size, part = threadIdx.x / warp_size;
+    const uint64_t tiles = ceil_div<uint64_t>(n, pass_tile<T>);
+    const bool aligned = is_aligned(in, minimum(16, int(vw * sizeof(In)))) && is_aligned(out, 16);
+    LookBack<Op> look_back(state->totals(), init);
+
+    for (;;) {
+        if (threadIdx.x == 0) ticket = atomic_add(&state->ticket, uint64_t(1));
+        __syncthreads();
+        const uint64_t tile = ticket;
+        if (tile >= tiles) return;
+        const uint64_t base = tile * pass_tile<T>;
+        const unsigned held = tile_held<T>(tile, n);
+        const bool whole = aligned && (part + 1) * pass_part<T> <= held;
+
+        Vector<Op, In> v[pass_rows];
+        load_part(v, in + base, held, part, whole, lane);
+        const T total = part_total<Op, In>(v);
+        if (lane == 0) totals.get()[part] = total;
+        __syncthreads();
+        if (part == 0) {
+            T tile_total = total;
+            for (int p = 1; p < pass_parts; p++) tile_total = Op::combine(tile_total, totals.get()[p]);
+            if (lane == 0) look_back.totals.publish(tile, tile_total);
+            const T prefix = look_back.prefix(tile, lane);
+            if (lane == 0) tile_prefix.get()[0] = prefix;
+        }
+        PartScan<Op, In> scan;
+        scan.scan(v, lane);
+        __syncthreads();
+        T prefix = tile_prefix.get()[0];
+        for (unsigned p = 0; p < part; p++) prefix = Op::combine(prefix, totals.get()[p]);
+        scan.place(v, prefix, exclusive != 0, lane);
+        store_part<Op, In>(out + base, v, held, part, whole, lane);
+    }
+}
+
+#if __CUDA_ARCH__ >= 900
+
+template <class Op, class In>
+__device__ __forceinline__ void load_shared_part(Vector<Op, In> (&v)[pass_rows], const unsigned char *part, unsigned lane) {
+    constexpr int vw = Vector<Op, In>::vw;
+#pragma unroll
+    for (int j = 0; j < pass_rows; j++) {
+        In x[vw];
+        load_shared(x, part + (j * warp_size + lane) * (vw * sizeof(In)));
+        v[j].set(x);
+    }
+}
+
+// scan_bulk divides a block's warps into roles that wait for nothing but what
+// they need, so that loads, totals, look-backs and stores of different tiles
+// overlap: one takes tickets and issues bulk copies of whole tiles into a ring
+// of stages in shared memory; reducers, a tile each in turn, publish its total
+// as soon as it is there; one looks back; and scanners, a part each, scan and
+// store it. No barrier of the whole block is left.
+constexpr int bulk_stages = 6;
+constexpr int bulk_reducers = 3;
+constexpr int bulk_block = (2 + bulk_reducers + pass_parts) * warp_size;
+static_assert(bulk_stages % bulk_reducers == 0, "a stage is always the same reducer's, or it could be a phase ahead");
+
+template <class T, class In>
+struct BulkStages {
+    alignas(128) unsigned char tile[bulk_stages][pass_tile<T> * sizeof(In)];
+    alignas(16) unsigned char prefix[bulk_stages][16];
+    alignas(16) unsigned char before[bulk_stages][pass_parts][16];  // a part's predecessors in the tile
+    uint64_t index[bulk_stages];
+    Barrier full[bulk_stages];   // the tile is there
+    Barrier ready[bulk_stages];  // prefix and before are there
+    Barrier empty[bulk_stages];  // the tile is in the scanners' registers
+};
+static_assert(sizeof(BulkStages<uint64_t, uint64_t>) <= bulk_stages * pass_tile<uint64_t> * 8 + 2048, "the launch gives 2 KiB beside the tiles");
+
+// scan_bulk needs in and out aligned to 16 bytes, and dynamic shared memory for
+// BulkStages. in and out may be the same memory.
+template <class Op, class In>
+__device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out, uint64_t n, PassState *state, typename Op::Value init, uint32_t exclusive) {
+    using T = typename Op::Value;
+    constexpr unsigned part_bytes = pass_part<T> * sizeof(In);
+    extern __shared__ unsigned char dynamic_shared[];
+    auto &stages = *reinterpret_cast<BulkStages<T, In> *>(dynamic_shared);
+    const unsigned lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
+    const uint64_t tiles = ceil_div<uint64_t>(n, pass_tile<T>);
+
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < bulk_stages; s++) {
+            stages.full[s].init(1);
+            stages.ready[s].init(2);
+            stages.empty[s].init(pass_parts);
+        }
+        fence_barriers();
+    }
+    __syncthreads();
+
+    const auto take_ticket = [=] { return atomic_add(&state->ticket, uint64_t(1)); };
+
+    if (warp == 0) {
+        if (lane > 0) return;
+        uint64_t next = take_ticket();
+        int ends = 0;
+        for (uint32_t i = 0;; i++) {
+            const int s = i % bulk_stages;
+            const uint64_t tile = next;
+            if (tile < tiles) next = take_ticket();  // its latency passes with the wait
+            if (i >= bulk_stages) stages.empty[s].wait((i / bulk_stages + 1) & 1);
+            stages.index[s] = tile;
+            if (tile >= tiles) {
+                stages.full[s].arrive();
+                if (++ends == bulk_reducers) return;  // every reducer has to see the end
+                continue;
+            }
+            // The copy is in units of 16 bytes; what is left of the last tile is fetched by hand.
+            const In *const from = in + tile * pass_tile<T>;
+            const unsigned bytes = tile_held<T>(tile, n) * sizeof(In), whole = bytes / 16 * 16;
+            for (unsigned k = whole; k < bytes; k += sizeof(In))
+                copy_bytes(stages.tile[s] + k, reinterpret_cast<const char *>(from) + k, sizeof(In));
+            stages.full[s].announce(whole);
+            if (whole > 0) bulk_load(stages.tile[s], from, whole, stages.full[s]);
+        }
+    }
+
+    // The other roles go over the stages; the parity changes with every round.
+    const bool reducer = warp >= 2 && warp < 2 + bulk_reducers;
+    LookBack<Op> look_back(state->totals(), init);
+    for (uint32_t i = reducer ? warp - 2 : 0;; i += reducer ? bulk_reducers : 1) {
+        const int s = i % bulk_stages;
+        const unsigned parity = i / bulk_stages & 1;
+        stages.full[s].wait(parity);
+        const uint64_t tile = stages.index[s];
+        if (tile >= tiles) return;
+
+        if (warp == 1) {
+            const T prefix = look_back.prefix(tile, lane);
+            if (lane == 0) {
+                copy_bytes(stages.prefix[s], &prefix, sizeof(T));
+                stages.ready[s].arrive();
+            }
+        } else if (reducer) {
+            T total = Op::identity();
+#pragma unroll 1
+            for (int part = 0; part < pass_parts; part++) {
+                Vector<Op, In> v[pass_rows];
+                load_shared_part(v, stages.tile[s] + part * part_bytes, lane);
+                const T t = part_total<Op, In>(v);
+                if (part > 0 && lane == 0) copy_bytes(stages.before[s][part], &total, sizeof(T));
+                total = part == 0 ? t : Op::combine(total, t);
+            }
+            if (lane == 0) {
+                look_back.totals.publish(tile, total);
+                stages.ready[s].arrive();
+            }
+        } else {
+            const unsigned part = warp - 2 - bulk_reducers;
+            Vector<Op, In> v[pass_rows];
+            load_shared_part(v, stages.tile[s] + part * part_bytes, lane);
+            PartScan<Op, In> scan;
+            scan.scan(v, lane);
+            stages.ready[s].wait(parity);
+            T prefix, before;
+            copy_bytes(&prefix, stages.prefix[s], sizeof(T));
+            if (part > 0) {
+                copy_bytes(&before, stages.before[s][part], sizeof(T));
+                prefix = Op::combine(prefix, before);
+            }
+            __syncwarp();
+            if (lane == 0) stages.empty[s].arrive();
+            scan.place(v, prefix, exclusive != 0, lane);
+            const unsigned held = tile_held<T>(tile, n);
+            store_part<Op, In>(out + tile * pass_tile<T>, v, held, part, (part + 1) * pass_part<T> <= held, lane);
+        }
+    }
+}
+
+#endif
+
+}  // namespace ptxrun
+
+// PTXRUN_SCAN_PASS(name, In, Op) emits scan_pass_<name>, the single-pass scan of
+// operator Op over elements of type In; PTXRUN_SCAN_BULK, scan_bulk_<name>.
+#define PTXRUN_SCAN_PASS(name, In, ...) PTXRUN_PASS_KERNEL(scan_pass, ptxrun::pass_block, name, In, __VA_ARGS__)
+#define PTXRUN_SCAN_BULK(name, In, ...) PTXRUN_PASS_KERNEL(scan_bulk, ptxrun::bulk_block, name, In, __VA_ARGS__)
+#define PTXRUN_PASS_KERNEL(kernel, block, name, In, ...) \
+    extern "C" __global__ void __launch_bounds__(block) \
+        kernel##_##name(const In *in, __VA_ARGS__::Value *out, uint64_t n, ptxrun::PassState *state, \
+                        __VA_ARGS__::Value init, uint32_t exclusive) { \
+        ptxrun::kernel<__VA_ARGS__, In>(in, out, n, state, init, exclusive); \
+    }

@@ -1,0 +1,6 @@
+// The recursive scan of one operator on one type.
+// PTXRUN_OP is a class of op.cuh, PTXRUN_TYPE its type, PTXRUN_NAME the suffix.
+
+#include "scan_recursive.cuh"
+
+PTXRUN_SCAN_RECURSIVE(PTXRUN_NAME, ptxrun::PTXRUN_OP<PTXRUN_TYPE>)
