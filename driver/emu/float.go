@@ -104,8 +104,9 @@ func (f *format) encode(x float64, mode rounding) uint64 {
 func (f *format) encodeBig(v *big.Float, mode rounding) uint64 {
 	m := new(big.Float)
 	exp := v.MantExp(m)
-	bits, acc := m.SetMantExp(m.Abs(m), 63).Uint64()
-	return f.round(v.Signbit(), bits, exp-1, acc != big.Exact, mode)
+	m.SetMantExp(m.Abs(m), 63)
+	bits, _ := m.Uint64()
+	return f.round(v.Signbit(), bits, exp-1, !m.IsInt(), mode)
 }
 
 func (f *format) sign(neg bool) uint64 {
