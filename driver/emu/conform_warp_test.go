@@ -48,10 +48,11 @@ func (f *warpForm) kernel(name string) string {
 	add.u64 %%mem, %%all, %%off;
 	mov.u32 %%sm, block;
 	mad.lo.u32 %%sm, %%lane, 64, %%sm;
-	st.shared.v4.u32 [%%sm], {0, 0, 0, 0};
-	st.shared.v4.u32 [%%sm+16], {0, 0, 0, 0};
-	st.shared.v4.u32 [%%sm+32], {0, 0, 0, 0};
-	st.shared.v4.u32 [%%sm+48], {0, 0, 0, 0};
+	mov.u32 %%r0, 0;
+	st.shared.v4.u32 [%%sm], {%%r0, %%r0, %%r0, %%r0};
+	st.shared.v4.u32 [%%sm+16], {%%r0, %%r0, %%r0, %%r0};
+	st.shared.v4.u32 [%%sm+32], {%%r0, %%r0, %%r0, %%r0};
+	st.shared.v4.u32 [%%sm+48], {%%r0, %%r0, %%r0, %%r0};
 	bar.warp.sync 0xffffffff;
 	mov.u64 %%d, 0;
 	%s
@@ -382,9 +383,9 @@ mad.lo.u32 %r0, %r0, 100, %r4;`+widen, each(func(i int, _, _ uint64) uint64 {
 			if x.op != "exch" {
 				name = "red"
 			}
-			text := fmt.Sprintf("red%s.gpu.%s.%s [%s], %s;\n", dot, x.op, x.t, m, b)
+			text := fmt.Sprintf("red.gpu%s.%s.%s [%s], %s;\n", dot, x.op, x.t, m, b)
 			if name == "atom" {
-				text = fmt.Sprintf("atom%s.gpu.%s.%s %s, [%s], %s;\n", dot, x.op, x.t, d, m, b)
+				text = fmt.Sprintf("atom.gpu%s.%s.%s %s, [%s], %s;\n", dot, x.op, x.t, d, m, b)
 			}
 			add("what "+name+dot+"."+x.op+"."+x.t+" leaves", st+text+fmt.Sprintf("ld%s.b%d %s, [%s];", dot, w, d, m)+extend,
 				each(func(_ int, a, b uint64) uint64 { return x.f(a&keep, b&keep) }))
@@ -414,12 +415,12 @@ and.b64 %%x7, %%x7, %[3]d;
 		}))
 	}
 	add("atom.add by all lanes", `atom.global.add.u32 %r0, [%all], 1;
-bar.warp.sync -1;
+bar.warp.sync 0xffffffff;
 ld.global.u32 %r1, [%all];
 shl.b32 %r2, 1, %r0;
-match.all.sync.b32 %r3|%p0, %r1, -1;
+match.all.sync.b32 %r3|%p0, %r1, 0xffffffff;
 red.shared.or.b32 [block], %r2;
-bar.warp.sync -1;
+bar.warp.sync 0xffffffff;
 ld.shared.u32 %r2, [block];
 mov.b64 %d, {%r2, %r1};`, same(32<<32|0xffffffff))
 	for _, t := range []string{"f32", "f64"} {
@@ -448,7 +449,7 @@ bra join;
 two:
 mov.u64 %d, 12;
 join:
-bar.warp.sync -1;`, each(func(i int, _, _ uint64) uint64 { return []uint64{10, 11, 12, 10}[i&3] }))
+bar.warp.sync 0xffffffff;`, each(func(i int, _, _ uint64) uint64 { return []uint64{10, 11, 12, 10}[i&3] }))
 	add("a loop of different lengths", `and.b32 %r0, %a32, 15;
 mov.u32 %r1, 0;
 loop:
@@ -522,7 +523,8 @@ skip:`, each(func(i int, a, b uint64) uint64 {
 	}))
 	add("fences and hints", `membar.cta; membar.gl; membar.sys; fence.sc.gpu; fence.acq_rel.sys;
 prefetch.global.L2 [%mem];
-ld.global.ca.L1::evict_last.u64 %x0, [%mem];
+ld.global.L1::evict_last.u64 %x0, [%mem];
+ld.global.ca.u64 %x2, [%mem];
 ld.global.nc.u64 %x1, [%in];
 st.global.wb.u64 [%mem], %a;
 mov.u64 %d, %x1;`, each(func(_ int, a, _ uint64) uint64 { return a }))
