@@ -63,8 +63,11 @@ ptx: ## compile the CUDA sources to PTX; needs clang-19
 check-ptx: ## fail if the committed PTX is not what the sources give; needs clang-19
 	$(GO) run ./internal/ptxgen -check
 	@new=$$(mktemp -d) && trap 'rm -r "$$new"' EXIT && cd examples/operator && \
-	$(GO) run ../../cmd/ptxrun ptx --compiler clang-19 -o "$$new/range.ptx" range.cu && \
-	if ! cmp range.ptx "$$new/range.ptx"; then echo "examples/operator/range.ptx is not what range.cu gives: make ptx"; exit 1; fi
+	for target in 70 90; do \
+		old=range.ptx; [ $$target = 70 ] || old=range_sm_$$target.ptx; \
+		$(GO) run ../../cmd/ptxrun ptx --compiler clang-19 --target sm_$$target -o "$$new/range.ptx" range.cu || exit 1; \
+		cmp $$old "$$new/range.ptx" || { echo "examples/operator/$$old is not what range.cu gives: make ptx"; exit 1; }; \
+	done
 
 .PHONY: clean
 clean: ## remove what build made

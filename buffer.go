@@ -68,12 +68,22 @@ func NewBufferFrom[T any](s *Stream, src []T) (*Buffer[T], error) {
 	return b, nil
 }
 
-// Len is the number of elements.
-func (b *Buffer[T]) Len() int { return int(b.n) }
+// Len is the number of elements; none of a nil buffer.
+func (b *Buffer[T]) Len() int {
+	if b == nil {
+		return 0
+	}
+	return int(b.n)
+}
 
 // Ptr is the address of the first element, for kernels of the caller's own.
-// Zero if the buffer is empty.
-func (b *Buffer[T]) Ptr() driver.Ptr { return b.ptr }
+// Zero if the buffer is empty or nil.
+func (b *Buffer[T]) Ptr() driver.Ptr {
+	if b == nil {
+		return 0
+	}
+	return b.ptr
+}
 
 // Slice returns the view [from, to) of the same memory. Views are not freed.
 func (b *Buffer[T]) Slice(from, to int) (*Buffer[T], error) {
@@ -118,7 +128,8 @@ func (b *Buffer[T]) Free() error {
 }
 
 // CopyFrom copies src, of the buffer's length, to the device in stream order.
-// src may be reused when it returns.
+// src may be reused when it returns, which on CUDA is after the stream's earlier
+// work. Errors: ErrNil, ErrClosed, ErrWrongDevice, ErrLength.
 func (b *Buffer[T]) CopyFrom(s *Stream, src []T) error {
 	const op = "Buffer.CopyFrom"
 	if err := s.begin(op); err != nil {
@@ -134,11 +145,13 @@ func (b *Buffer[T]) CopyFrom(s *Stream, src []T) error {
 	if b.n == 0 {
 		return nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.s.CopyToDevice(b.ptr, bytesOf(src))
 }
 
 // CopyTo waits for the stream's earlier work and copies the buffer into dst, of
-// the buffer's length.
+// the buffer's length. Errors: as CopyFrom, and those of the earlier work.
 func (b *Buffer[T]) CopyTo(s *Stream, dst []T) error {
 	const op = "Buffer.CopyTo"
 	if err := s.begin(op); err != nil {
@@ -154,6 +167,8 @@ func (b *Buffer[T]) CopyTo(s *Stream, dst []T) error {
 	if b.n == 0 {
 		return nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := s.s.CopyToHost(bytesOf(dst), b.ptr); err != nil {
 		return err
 	}
@@ -185,14 +200,6 @@ func (b *Buffer[T]) span(name string) span { return span{name, b.ptr, b.n * size
 
 func spanOf[T any](name string, s []T) span {
 	return span{name, driver.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(s)))), int64(len(s)) * sizeOf[T]()}
-}
-
-// unless is s, or nothing if it is known to be another span of the check.
-func (s span) unless(same bool) span {
-	if same {
-		s.size = 0
-	}
-	return s
 }
 
 // checkDisjoint reports overlapping spans.

@@ -132,6 +132,11 @@ func scanKernels(suffix string, size int, upsweep, downsweep driver.Twin) []Kern
 	}
 }
 
+// operatorABI stands before a caller's operator's name in its kernels. It changes
+// with the shape of tiles and the parameters, so that PTX of another version is
+// not found rather than run wrongly. It is also in ptx/src/scan.cuh.
+const operatorABI = "v1_"
+
 // passKernel is the single-pass scan of an operator; bulkKernel the same by bulk
 // copies, for aligned input and output, of inSize bytes an element.
 func passKernel(suffix string, size int, t driver.Twin) KernelSpec {

@@ -1,6 +1,7 @@
 package ptxrun
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/ptxrun/ptxrun/driver"
@@ -92,7 +93,7 @@ func (s *Stream) lcsSpinWait(ctx context.Context, k kernel, a, b []byte) (int, e
 	defer s.s.Free(table)
 	ticket := table + driver.Ptr(tableBytes)
 	// All ones is -1, the mark of a cell that is not computed yet.
-	if err := firstError(s.s.Fill(table, 0xff, cells*4), s.s.Fill(ticket, 0, 8)); err != nil {
+	if err := cmp.Or(s.s.Fill(table, 0xff, cells*4), s.s.Fill(ticket, 0, 8)); err != nil {
 		return 0, err
 	}
 	args := driver.NewArgs().Ptr(host.Ptr).Uint64(uint64(len(a))).

@@ -1,6 +1,7 @@
 package ptxrun
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"math"
@@ -123,7 +124,7 @@ func RLEEncodeBuffer[V Number, L RunLength](s *Stream, values *Buffer[V], length
 	if _, err := rleOptions(call, opts); err != nil {
 		return err
 	}
-	if err := firstError(values.check(call, "values", s.rt), lengths.check(call, "lengths", s.rt),
+	if err := cmp.Or(values.check(call, "values", s.rt), lengths.check(call, "lengths", s.rt),
 		count.check(call, "count", s.rt), src.check(call, "src", s.rt)); err != nil {
 		return err
 	}
@@ -198,7 +199,7 @@ func encodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Run
 			return err
 		}
 		v, l := make([]V, runs), make([]L, runs)
-		if err := firstError(s.download(ctx, bytesOf(v), out), s.download(ctx, bytesOf(l), outLengths)); err != nil {
+		if err := cmp.Or(s.download(ctx, bytesOf(v), out), s.download(ctx, bytesOf(l), outLengths)); err != nil {
 			return err
 		}
 		values, lengths = v, l
@@ -341,7 +342,7 @@ func RLEDecode[V Number, L RunLength](ctx context.Context, rt *Runtime, values [
 		}
 		defer s.s.Free(p)
 		pLengths := p + driver.Ptr(valueBytes)
-		if err := firstError(s.upload(ctx, p, bytesOf(values)), s.upload(ctx, pLengths, bytesOf(lengths))); err != nil {
+		if err := cmp.Or(s.upload(ctx, p, bytesOf(values)), s.upload(ctx, pLengths, bytesOf(lengths))); err != nil {
 			return err
 		}
 		d, err := newDecoding[V, L](call, s, p, pLengths, runs)
@@ -394,7 +395,7 @@ func RLEDecodeBuffer[V Number, L RunLength](s *Stream, dst, values *Buffer[V], l
 	if err != nil {
 		return 0, err
 	}
-	if err := firstError(dst.check(call, "dst", s.rt), values.check(call, "values", s.rt), lengths.check(call, "lengths", s.rt)); err != nil {
+	if err := cmp.Or(dst.check(call, "dst", s.rt), values.check(call, "values", s.rt), lengths.check(call, "lengths", s.rt)); err != nil {
 		return 0, err
 	}
 	if values.n != lengths.n {
@@ -518,14 +519,4 @@ func widthName(size int64) string {
 		return typeU32.name
 	}
 	return typeU64.name
-}
-
-// firstError is the first of errs that is one.
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

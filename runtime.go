@@ -30,6 +30,8 @@ type Runtime struct {
 	inUse  sync.RWMutex
 	closed bool
 
+	retiring sync.WaitGroup // streams whose work is still running
+
 	mu      sync.Mutex
 	idle    []*Stream                // streams of finished calls on host slices
 	modules map[string]*loadedModule // by ModuleSpec.Name
@@ -83,6 +85,9 @@ func Open(opts ...Option) (*Runtime, error) {
 	rt.fallback = fallback
 	if c.preload {
 		for _, m := range moduleTable {
+			if capability := dev.Info().Capability; capability > 0 && m.Targets[0] > capability {
+				continue // for newer GPUs
+			}
 			if _, err := rt.module(m.Name); err != nil {
 				return nil, errors.Join(err, rt.Close())
 			}
@@ -141,6 +146,7 @@ func (rt *Runtime) Close() error {
 		}
 		errs = append(errs, driver.Errorf("Close", driver.ErrLeak, "%d buffers, %d bytes", n, bytes))
 	}
+	rt.retiring.Wait()
 	for _, s := range rt.idle {
 		errs = append(errs, s.release())
 	}
@@ -209,9 +215,8 @@ func Devices() []DeviceStatus {
 // loadedModule is an embedded or a user's module on the device, with its
 // kernels resolved.
 type loadedModule struct {
-	once    sync.Once
-	err     error
-	mod     driver.Module
+	mu      sync.Mutex
+	mod     driver.Module // nil until it is loaded
 	kernels []kernel
 }
 
@@ -231,21 +236,27 @@ func (rt *Runtime) module(name string) (*loadedModule, error) {
 		rt.modules[name] = m
 	}
 	rt.mu.Unlock()
-	m.once.Do(func() {
-		spec := moduleByName[name]
-		if spec == nil {
-			m.err = driver.Errorf("load", driver.ErrNotFound, "module %s", name)
-			return
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mod != nil {
+		return m, nil
+	}
+	// A failure, of memory for one, is not kept: the next call tries again.
+	spec := moduleByName[name]
+	if spec == nil {
+		return nil, driver.Errorf("load", driver.ErrNotFound, "module %s", name)
+	}
+	img := driver.Image{Name: name}
+	if capability := rt.dev.Info().Capability; capability > 0 {
+		var err error
+		if img.PTX, _, err = ptx.Source(name, capability); err != nil {
+			return nil, err
 		}
-		img := driver.Image{Name: name}
-		if rt.dev.Info().Kind != driver.KindCPU {
-			if img.PTX, _, m.err = ptx.Source(name, rt.dev.Info().Capability); m.err != nil {
-				return
-			}
-		}
-		m.err = rt.load(m, img, spec.Kernels)
-	})
-	return m, m.err
+	}
+	if err := rt.load(m, img, spec.Kernels); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // load puts an image on the device and resolves all its kernels.

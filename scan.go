@@ -1,12 +1,15 @@
 package ptxrun
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"reflect"
 	"unsafe"
 
 	"github.com/ptxrun/ptxrun/driver"
 	"github.com/ptxrun/ptxrun/internal/twin"
+	"github.com/ptxrun/ptxrun/ptx"
 )
 
 // Number is an element type of the built-in operators.
@@ -91,7 +94,7 @@ func WithScanInit[T any](v T) ScanOption {
 }
 
 // WithScanWorkspace gives a scan on device buffers its workspace, of at least
-// [PlanScan]'s bytes, instead of letting it allocate one in stream order. One
+// [PlanScan]'s bytes from an address that is a multiple of 256, instead of letting it allocate one in stream order. One
 // workspace serves any number of calls on one stream, not calls on different
 // streams at a time.
 func WithScanWorkspace(w *Buffer[byte]) ScanOption { return ScanOption{workspace: w} }
@@ -111,9 +114,12 @@ func scanOptions(opts []ScanOption) (c ScanOption) {
 	return c
 }
 
-// maxScanLevels is the depth of recursion for 2^62 elements: a level divides by
-// 1024 at least.
-const maxScanLevels = 7
+// maxScanElements is the most that is scanned, and maxScanLevels the depth of
+// recursion for it: a level divides by 1024 at least.
+const (
+	maxScanElements = 1 << 58
+	maxScanLevels   = 5
+)
 
 // ScanLevel is one level of the recursion: Tiles sums of a level's N elements,
 // at Offset of the workspace.
@@ -132,20 +138,30 @@ type ScanPlan struct {
 // PlanScan lays out the workspace to scan n elements of size bytes. For
 // ScanRecursive it is one array of tile sums a level, each aligned to 256 bytes
 // and scanned in place; for ScanSinglePass, a ticket and the tiles' totals.
-// n is 0 to 2^58, size 1 to 16; other values give an empty plan.
-func PlanScan(strategy ScanStrategy, n, size int64) ScanPlan {
+//
+// Errors: ErrInvalidValue for a size that is not 1 to 16 or an unknown strategy,
+// ErrTooLarge for an n beyond 2^58, ErrLength for a negative one.
+func PlanScan(strategy ScanStrategy, n, size int64) (ScanPlan, error) {
+	const call = "PlanScan"
 	p := ScanPlan{Strategy: strategy}
-	if n < 0 || n > 1<<58 || size < 1 || size > 16 || strategy >= scanStrategies {
-		return p
+	switch {
+	case strategy >= scanStrategies:
+		return p, driver.Errorf(call, driver.ErrInvalidValue, "scan strategy %d", strategy)
+	case size < 1 || size > 16:
+		return p, driver.Errorf(call, driver.ErrInvalidValue, "elements of %d bytes", size)
+	case n < 0:
+		return p, driver.Errorf(call, driver.ErrLength, "%d elements", n)
+	case n > maxScanElements:
+		return p, driver.Errorf(call, driver.ErrTooLarge, "%d elements", n)
 	}
 	tile := scanTile(int(size))
 	if n <= tile {
 		p.Strategy = ScanRecursive
-		return p
+		return p, nil
 	}
 	if strategy == ScanSinglePass {
 		p.Bytes = align256(passState(n, int(size)))
-		return p
+		return p, nil
 	}
 	for ; n > tile; p.Depth++ {
 		tiles := ceilDiv(n, tile)
@@ -153,7 +169,7 @@ func PlanScan(strategy ScanStrategy, n, size int64) ScanPlan {
 		p.Bytes += align256(tiles * size)
 		n = tiles
 	}
-	return p
+	return p, nil
 }
 
 func align256(n int64) int64 { return (n + 255) &^ 255 }
@@ -172,7 +188,8 @@ func InclusiveScan[T Number](ctx context.Context, rt *Runtime, dst, src []T, op 
 }
 
 // ExclusiveScan writes dst[0] = the operator's identity and dst[i] = src[0] op …
-// op src[i-1]. Else as [InclusiveScan].
+// op src[i-1]. The identity of float sums is -0, which alone leaves every value
+// as it is. Else as [InclusiveScan].
 func ExclusiveScan[T Number](ctx context.Context, rt *Runtime, dst, src []T, op Op, opts ...ScanOption) error {
 	return scanHost(ctx, "ExclusiveScan", rt, dst, src, op, true, opts)
 }
@@ -381,8 +398,12 @@ func bufferScan[T any](call string, s *Stream, sc *scanner, dst, src *Buffer[T],
 		if err := c.workspace.check(call, "workspace", s.rt); err != nil {
 			return err
 		}
-		if err := checkDisjoint(call, dst.span("dst"), src.span("src").unless(dst.ptr == src.ptr), c.workspace.span("workspace")); err != nil {
+		w := c.workspace.span("workspace")
+		if err := cmp.Or(checkDisjoint(call, w, dst.span("dst")), checkDisjoint(call, w, src.span("src"))); err != nil {
 			return err
+		}
+		if w.from%256 != 0 {
+			return driver.Errorf(call, driver.ErrMisaligned, "workspace at %#x; it begins at a multiple of 256, as a whole buffer does", uint64(w.from))
 		}
 	}
 	s.mu.Lock()
@@ -392,8 +413,9 @@ func bufferScan[T any](call string, s *Stream, sc *scanner, dst, src *Buffer[T],
 
 // scan gives the stream a scan of n elements. dst may be src.
 func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c ScanOption) error {
-	if c.strategy >= scanStrategies {
-		return driver.Errorf(call, driver.ErrInvalidValue, "scan strategy %d", c.strategy)
+	plan, err := PlanScan(c.strategy, n, int64(sc.size))
+	if err != nil {
+		return err
 	}
 	if c.initSize != 0 {
 		if c.initSize != int64(sc.size) {
@@ -404,12 +426,10 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 	if n == 0 {
 		return nil
 	}
-	plan := PlanScan(c.strategy, n, int64(sc.size))
 	var w driver.Ptr
 	switch {
 	case plan.Bytes == 0:
 	case c.workspace == nil:
-		var err error
 		if w, err = s.s.Alloc(plan.Bytes); err != nil {
 			return err
 		}
@@ -486,9 +506,11 @@ func flag(b bool) uint32 {
 type OperatorSpec[T any] struct {
 	// Name is the name given to PTXRUN_SCAN in the CUDA source.
 	Name string
-	// PTX is the source compiled by "ptxrun ptx". A device that executes PTX
-	// needs it.
-	PTX []byte
+	// PTX is the source compiled by "ptxrun ptx", for one target or several: the
+	// newest that the device can run is taken. A device that executes PTX needs
+	// it. Compiled for sm_70 it runs everywhere; from sm_90 on, scans of memory
+	// aligned to 16 bytes are faster with a variant for sm_90.
+	PTX [][]byte
 	// Identity is the value e with Combine(e, x) = Combine(x, e) = x.
 	Identity T
 	// Combine is the same operator in Go. The cpu device needs it. It is
@@ -499,10 +521,9 @@ type OperatorSpec[T any] struct {
 
 // Operator is a caller's operator, loaded on a runtime's device.
 type Operator[T any] struct {
-	rt    *Runtime
-	m     loadedModule
-	init  T
-	specs []KernelSpec
+	rt   *Runtime
+	m    loadedModule
+	init T
 }
 
 // NewOperator loads an operator. It needs PTX on CUDA and the emulator, and
@@ -527,6 +548,7 @@ func NewOperator[T any](rt *Runtime, spec OperatorSpec[T]) (*Operator[T], error)
 	if spec.Name == "" {
 		return nil, driver.Errorf(call, driver.ErrInvalidValue, "the operator has no name")
 	}
+	var err error
 	onCPU := rt.dev.Info().Kind == driver.KindCPU
 	if onCPU && spec.Combine == nil {
 		return nil, driver.Errorf(call, driver.ErrNil, "operator %s: Combine, which the cpu device runs", spec.Name)
@@ -541,16 +563,27 @@ func NewOperator[T any](rt *Runtime, spec OperatorSpec[T]) (*Operator[T], error)
 		up, down, pass = twin.ScanUpsweep(op, tile), twin.ScanDownsweep(op, tile), twin.ScanPass[T](op, nil)
 	}
 	o := &Operator[T]{rt: rt, init: spec.Identity}
-	img := driver.Image{Name: "operator " + spec.Name, PTX: spec.PTX}
-	kernels := append(scanKernels(spec.Name, int(size), up, down),
-		passKernel(spec.Name, int(size), pass), bulkKernel(spec.Name, int(size), int(size), pass))
-	if err := rt.load(&o.m, img, kernels); err != nil {
+	img := driver.Image{Name: "operator " + spec.Name}
+	if !onCPU {
+		if img.PTX, err = ptx.Newest(spec.PTX, rt.dev.Info().Capability); err != nil {
+			return nil, err
+		}
+	}
+	suffix := operatorABI + spec.Name
+	kernels := append(scanKernels(suffix, int(size), up, down),
+		passKernel(suffix, int(size), pass), bulkKernel(suffix, int(size), int(size), pass))
+	if err = rt.load(&o.m, img, kernels); err != nil {
+		var e *driver.Error
+		if errors.As(err, &e) && e.Code == driver.ErrNotFound {
+			e.Detail += "; is the operator called " + spec.Name + " in PTXRUN_SCAN, and was it compiled by this version of ptxrun? (go generate)"
+		}
 		return nil, err
 	}
 	return o, nil
 }
 
-// Close unloads the operator. No scan with it may be in flight.
+// Close unloads the operator. No scan with it may be in flight. A second Close
+// returns ErrClosed.
 func (o *Operator[T]) Close() error {
 	if o == nil {
 		return driver.Errorf("Operator.Close", driver.ErrNil, "operator")

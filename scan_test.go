@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -176,6 +177,10 @@ func TestScanExtremes(t *testing.T) {
 		require.NoError(t, InclusiveScan(ctx, rt, dst, src, Max))
 		require.True(t, !math.Signbit(dst[1]) && dst[2] == 1 && math.IsNaN(dst[5]))
 
+		// The identity of float sums is -0.
+		require.NoError(t, ExclusiveScan(ctx, rt, dst[:2], []float64{negZero, 0}, Sum))
+		require.True(t, dst[0] == 0 && math.Signbit(dst[0]) && dst[1] == 0 && math.Signbit(dst[1]))
+
 		ints := []int64{math.MaxInt64, math.MinInt64, -1, 1}
 		got := make([]int64, 4)
 		require.NoError(t, ExclusiveScan(ctx, rt, got, ints, Min))
@@ -210,12 +215,21 @@ func TestScanRecursion(t *testing.T) {
 }
 
 func TestPlanScan(t *testing.T) {
+	plan := func(strategy ScanStrategy, n, size int64) ScanPlan {
+		p, err := PlanScan(strategy, n, size)
+		require.NoError(t, err)
+		require.Zero(t, p.Bytes%256)
+		return p
+	}
 	for _, size := range []int64{1, 2, 4, 8, 12, 16} {
 		tile := scanTile(int(size))
-		require.Zero(t, PlanScan(ScanRecursive, 0, size).Bytes)
-		require.Zero(t, PlanScan(ScanSinglePass, tile, size).Bytes, "one tile needs no workspace")
-		for _, n := range []int64{tile + 1, tile * tile, tile*tile + 1, 1 << 32, 1<<32 + 1, 1 << 40, 1 << 58} {
-			p := PlanScan(ScanRecursive, n, size)
+		for _, strategy := range []ScanStrategy{ScanSinglePass, ScanRecursive} {
+			for _, n := range []int64{0, 1, tile} {
+				require.Equal(t, ScanPlan{Strategy: ScanRecursive}, plan(strategy, n, size), "one tile needs no workspace")
+			}
+		}
+		for _, n := range []int64{tile + 1, tile * tile, tile*tile + 1, 1 << 32, 1<<32 + 1, 1 << 40, maxScanElements} {
+			p := plan(ScanRecursive, n, size)
 			require.Positive(t, p.Depth)
 			end := int64(0)
 			for i, l := range p.Levels[:p.Depth] {
@@ -230,11 +244,19 @@ func TestPlanScan(t *testing.T) {
 			require.GreaterOrEqual(t, p.Bytes, end)
 			require.Less(t, p.Bytes, end+256)
 		}
+		pass := passTile(int(size))
+		words := (size + 3) / 4
+		require.GreaterOrEqual(t, plan(ScanSinglePass, 5*pass+1, size).Bytes, 256+6*8*words, "a word for every 4 bytes of a tile's total")
 	}
-	for _, bad := range [][2]int64{{-1, 4}, {1<<58 + 1, 4}, {5000, 0}, {5000, 17}} {
-		require.Zero(t, PlanScan(ScanRecursive, bad[0], bad[1]).Bytes)
-		require.Zero(t, PlanScan(ScanSinglePass, bad[0], bad[1]).Bytes)
+	for _, bad := range []struct {
+		n, size int64
+		code    driver.Code
+	}{{-1, 4, driver.ErrLength}, {maxScanElements + 1, 4, driver.ErrTooLarge}, {5000, 0, driver.ErrInvalidValue}, {5000, 17, driver.ErrInvalidValue}} {
+		_, err := PlanScan(ScanRecursive, bad.n, bad.size)
+		require.ErrorIs(t, err, bad.code)
 	}
+	_, err := PlanScan(scanStrategies, 1, 1)
+	require.ErrorIs(t, err, driver.ErrInvalidValue)
 }
 
 func TestScanWorkspace(t *testing.T) {
@@ -251,7 +273,8 @@ func testScanWorkspace(t *testing.T, strategy ScanStrategy) {
 		src := allData[uint32](n)["random"]
 		b, err := NewBufferFrom(s, src)
 		require.NoError(t, err)
-		plan := PlanScan(strategy, int64(n), 4)
+		plan, err := PlanScan(strategy, int64(n), 4)
+		require.NoError(t, err)
 		w := newGuarded[byte](t, s, int(plan.Bytes), 0)
 		for range 3 { // reused
 			require.NoError(t, b.CopyFrom(s, src))
@@ -267,6 +290,9 @@ func testScanWorkspace(t *testing.T, strategy ScanStrategy) {
 		var e *driver.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, plan.Bytes, e.Need)
+		askew, err := w.whole.Slice(1, int(plan.Bytes)+1)
+		require.NoError(t, err)
+		require.ErrorIs(t, InclusiveScanBuffer(s, b, b, Sum, WithScanStrategy(strategy), WithScanWorkspace(askew)), driver.ErrMisaligned)
 		one := []uint32{1}
 		require.ErrorIs(t, InclusiveScan(t.Context(), rt, one, one, Sum, WithScanWorkspace(w.Buffer)), driver.ErrInvalidValue)
 		w.check(t, s, "workspace")
@@ -429,6 +455,33 @@ func TestConcurrent(t *testing.T) {
 		}
 		wg.Wait()
 	})
+}
+
+// TestCancelDoesNotWait: a deadline ends the waiting, although the kernel, which
+// nothing can stop, goes on. Close waits for it.
+func TestCancelDoesNotWait(t *testing.T) {
+	rt, err := Open(WithDevice("cpu"))
+	require.NoError(t, err)
+	gate := make(chan struct{})
+	op, err := NewOperator(rt, OperatorSpec[uint32]{Name: "slow", Combine: func(a, b uint32) uint32 {
+		<-gate
+		return a + b
+	}})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	src, dst := []uint32{1, 2, 3}, make([]uint32, 3)
+	require.ErrorIs(t, op.InclusiveScan(ctx, dst, src), context.DeadlineExceeded)
+	require.Equal(t, []uint32{0, 0, 0}, dst)
+	closed := make(chan error)
+	go func() { closed <- rt.Close() }()
+	select {
+	case err := <-closed:
+		require.Fail(t, "Close did not wait for the kernel", "%v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(gate)
+	require.NoError(t, <-closed)
 }
 
 func isContextError(err error) bool {

@@ -23,7 +23,8 @@ type Stream struct {
 	pinned driver.HostMemory // of mapped
 }
 
-// NewStream returns a stream of the runtime's device.
+// NewStream returns a stream of the runtime's device. Close it when it is no
+// longer needed. Errors: ErrNil, ErrClosed, ErrOutOfMemory.
 func NewStream(rt *Runtime) (*Stream, error) {
 	if err := rt.begin("NewStream"); err != nil {
 		return nil, err
@@ -59,7 +60,8 @@ func (s *Stream) Wait(ctx context.Context) error {
 // Driver is the stream below, for callers that launch kernels of their own.
 func (s *Stream) Driver() driver.Stream { return s.s }
 
-// Close waits for the stream's work and releases it.
+// Close waits for the stream's work and releases it. It returns the error of
+// work that failed; a second Close returns ErrClosed.
 func (s *Stream) Close() error {
 	if err := s.begin("Stream.Close"); err != nil {
 		return err
@@ -153,8 +155,14 @@ func (rt *Runtime) take() (*Stream, error) {
 
 func (rt *Runtime) give(s *Stream) {
 	rt.mu.Lock()
-	rt.idle = append(rt.idle, s)
+	kept := len(rt.idle) < 2*runtime.GOMAXPROCS(0)
+	if kept {
+		rt.idle = append(rt.idle, s)
+	}
 	rt.mu.Unlock()
+	if !kept {
+		rt.retire(s)
+	}
 }
 
 // launch runs a kernel with its own block size over a grid of blocks, and
@@ -172,26 +180,26 @@ func (s *Stream) launch(k kernel, blocks uint64, n int64, a *driver.Args) error 
 // tiles is how many blocks cover n elements.
 func (k kernel) tiles(n int64) uint64 { return uint64(ceilDiv(n, k.spec.Tile)) }
 
-// onStream runs a call on host slices on a stream of its own.
+// onStream runs a call on host slices on a stream of its own. A stream on which
+// a call failed or was given up is not used again: what is still in it, and its
+// errors, must not reach the next call.
 func (rt *Runtime) onStream(f func(s *Stream) error) error {
 	s, err := rt.take()
 	if err != nil {
 		return err
 	}
 	if err := f(s); err != nil {
-		// Errors of work still in the stream must not reach the next call. The
-		// call's own error is the one to report.
-		if s.pinned.Ptr != 0 {
-			// Mapped memory has no stream order: it stays until the kernel, which
-			// cannot be stopped, is done.
-			s.s.Synchronize()
-			s.unmap()
-		}
-		s.s.Close()
+		rt.retire(s)
 		return err
 	}
 	rt.give(s)
 	return nil
+}
+
+// retire releases a stream when its work is done, without waiting for it here.
+// Close waits. The call has reported its error already.
+func (rt *Runtime) retire(s *Stream) {
+	rt.retiring.Go(func() { s.release() })
 }
 
 // copyPiece is how much a copy to the device moves between two looks at the

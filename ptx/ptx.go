@@ -8,6 +8,7 @@ import (
 	"embed"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,6 +73,36 @@ func Source(module string, capability int) (text []byte, target int, err error) 
 	}
 	return nil, 0, driver.Errorf(op, driver.ErrNoBinaryForGPU, "module %s needs compute capability %s, the device has %s",
 		module, version(all[len(all)-1].target), version(capability))
+}
+
+// targetLine is a PTX text's directive that names its target.
+var targetLine = regexp.MustCompile(`(?m)^\s*\.target\s+sm_(\d+)`)
+
+// Newest returns the text with the highest target among those that a device of
+// the given compute capability can run. A text whose target cannot be read is
+// taken to be for every device, which will say what is wrong with it.
+//
+// Errors: ErrNoBinaryForGPU for a device older than every text.
+func Newest(texts [][]byte, capability int) ([]byte, error) {
+	newest, oldest := -1, 0
+	var found []byte
+	for _, text := range texts {
+		target := 0
+		if m := targetLine.FindSubmatch(text); m != nil {
+			target, _ = strconv.Atoi(string(m[1])) // digits
+		}
+		if target <= capability && target > newest {
+			newest, found = target, text
+		}
+		if oldest == 0 || target < oldest {
+			oldest = target
+		}
+	}
+	if found == nil {
+		return nil, driver.Errorf("ptx.Newest", driver.ErrNoBinaryForGPU, "the PTX needs compute capability %s, the device has %s",
+			version(oldest), version(capability))
+	}
+	return found, nil
 }
 
 func version(capability int) string {

@@ -63,6 +63,7 @@ func (d *device) fail(op string, code driver.Code) error {
 	}
 	err := failure(op, code)
 	if losesContext(code) {
+		err.(*driver.Error).Detail = "the GPU is lost to this process, which must be started anew"
 		if !d.lost.CompareAndSwap(nil, &op) {
 			err.(*driver.Error).Detail = "the context was lost before, as " + *d.lost.Load() + " reported; start the process anew"
 		}

@@ -10,9 +10,15 @@ import (
 )
 
 //go:generate go run github.com/ptxrun/ptxrun/cmd/ptxrun ptx -o range.ptx range.cu
+//go:generate go run github.com/ptxrun/ptxrun/cmd/ptxrun ptx --target sm_90 -o range_sm_90.ptx range.cu
 
 //go:embed range.ptx
 var ptx []byte
+
+// ptx90 is faster on GPUs that can run it.
+//
+//go:embed range_sm_90.ptx
+var ptx90 []byte
 
 // Range is the numbers from Lo to Hi, without Hi. Its memory is that of Range in
 // range.cu.
@@ -43,7 +49,7 @@ func Join(a, b Range) Range {
 func New(rt *ptxrun.Runtime) (*ptxrun.Operator[Range], error) {
 	return ptxrun.NewOperator(rt, ptxrun.OperatorSpec[Range]{
 		Name:     "range",
-		PTX:      ptx,
+		PTX:      [][]byte{ptx, ptx90},
 		Identity: Empty,
 		Combine:  Join,
 	})

@@ -5,12 +5,13 @@
 
 // PTXRUN_SCAN(name, Op) emits every scan kernel of operator Op, a class as in
 // op.cuh. This is what a user's own operator is brought with. Compiled for sm_90
-// it has the kernel that only that target has, beside those of sm_70.
+// it has the kernel that only that target has, beside those of sm_70. v1 is the
+// version of the kernels' parameters and tiles, as in kernels.go.
 #define PTXRUN_SCAN(name, ...) \
     using scan_op_##name = __VA_ARGS__; \
-    PTXRUN_SCAN_RECURSIVE(name, scan_op_##name) \
-    PTXRUN_SCAN_PASS(name, scan_op_##name::Value, scan_op_##name) \
-    PTXRUN_SCAN_BULK_IF(name, scan_op_##name::Value, scan_op_##name)
+    PTXRUN_SCAN_RECURSIVE(v1_##name, scan_op_##name) \
+    PTXRUN_SCAN_PASS(v1_##name, scan_op_##name::Value, scan_op_##name) \
+    PTXRUN_SCAN_BULK_IF(v1_##name, scan_op_##name::Value, scan_op_##name)
 
 #if __CUDA_ARCH__ >= 900
 #define PTXRUN_SCAN_BULK_IF(...) PTXRUN_SCAN_BULK(__VA_ARGS__)
