@@ -65,8 +65,8 @@ check-ptx: ## fail if the committed PTX is not what the sources give; needs clan
 	@new=$$(mktemp -d) && trap 'rm -r "$$new"' EXIT && cd examples/operator && \
 	for target in 70 90; do \
 		old=range.ptx; [ $$target = 70 ] || old=range_sm_$$target.ptx; \
-		$(GO) run ../../cmd/ptxrun ptx --compiler clang-19 --target sm_$$target -o "$$new/range.ptx" range.cu || exit 1; \
-		cmp $$old "$$new/range.ptx" || { echo "examples/operator/$$old is not what range.cu gives: make ptx"; exit 1; }; \
+		$(GO) run ../../cmd/ptxrun ptx --compiler clang-19 --target sm_$$target -o "$$new/$$old" range.cu || exit 1; \
+		cmp $$old "$$new/$$old" || { echo "examples/operator/$$old is not what range.cu gives: make ptx"; exit 1; }; \
 	done
 
 .PHONY: clean
