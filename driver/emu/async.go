@@ -429,6 +429,10 @@ func (w *warp) asyncLane(in *instr, lane int) {
 		done := uint32(0)
 		if uint64(value(a.state))&1 != s.phase() {
 			done = full
+			if r := w.block.races; r != nil {
+				r.acquire(w, p.addr-p.first)
+				w.fences++ // lanes of the warp may have met here
+			}
 		}
 		w.setPredicate(in.p, done)
 	case asyncPending:
@@ -443,6 +447,9 @@ func (w *warp) arrive(in *instr, m *memory, arrivals, drops, bytes int64) mbarri
 	next, problem := old.change(arrivals, drops, bytes)
 	if problem != "" {
 		w.fault(in, w.mask, faultMbarrier, p.addr, problem)
+	}
+	if r := w.block.races; r != nil {
+		r.release(w, p.addr-p.first)
 	}
 	if next != old {
 		w.setMbarrier(p, next)

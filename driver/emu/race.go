@@ -104,7 +104,7 @@ func (r *sharedRaces) access(w *warp, in *instr, v *view, a access) {
 		first := w.addr[lane] - v.first
 		now := record{int32(w.index) + 1, int32(lane), r.clocks[w.index][w.index], w.fences, in.line, strong}
 		if strong && a != accessWrite {
-			r.clocks[w.index] = r.clocks[w.index].join(r.sent[first])
+			r.acquire(w, first)
 		}
 		for i := first; i < first+n; i++ {
 			c := &r.cells[i]
@@ -122,10 +122,20 @@ func (r *sharedRaces) access(w *warp, in *instr, v *view, a access) {
 			}
 		}
 		if strong && a != accessRead {
-			r.sent[first] = append(clock(nil), r.sent[first]...).join(r.clocks[w.index])
-			r.clocks[w.index][w.index]++
+			r.release(w, first)
 		}
 	})
+}
+
+// release leaves what the warp knows at an address of shared memory, and acquire
+// takes it: strong accesses do, and arriving at an mbarrier and passing it.
+func (r *sharedRaces) release(w *warp, at uint64) {
+	r.sent[at] = append(clock(nil), r.sent[at]...).join(r.clocks[w.index])
+	r.clocks[w.index][w.index]++
+}
+
+func (r *sharedRaces) acquire(w *warp, at uint64) {
+	r.clocks[w.index] = r.clocks[w.index].join(r.sent[at])
 }
 
 // same64 reports whether the recorded write is this instruction's own, by a lane

@@ -1,0 +1,299 @@
+package emu_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ptxrun/ptxrun"
+	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/driver/cpu"
+	"github.com/ptxrun/ptxrun/driver/emu"
+	"github.com/ptxrun/ptxrun/ptx"
+)
+
+// crossing is a launch that is made on two devices: the PTX on the emulator, the
+// Go twin on the cpu device.
+type crossing struct {
+	grid uint32
+	args []value
+}
+
+// value is an argument: bytes of device memory, or a scalar.
+type value struct {
+	memory []byte // nil for a scalar
+	out    bool   // compared afterwards
+	scalar []byte
+}
+
+func memory[T any](s []T) value { return value{memory: bytesOf(s)} }
+func result[T any](s []T) value { return value{memory: bytesOf(s), out: true} }
+func scalar[T any](v T) value   { return value{scalar: slices.Clone(bytesOf([]T{v}))} }
+
+// launch runs the crossing on one device and returns its results.
+func (c *crossing) launch(r *rig, k driver.Kernel, spec ptxrun.KernelSpec) ([][]byte, error) {
+	defer r.release()
+	a := driver.NewArgs()
+	defer a.Release()
+	at := make([]driver.Ptr, len(c.args))
+	for i, v := range c.args {
+		switch {
+		case v.memory == nil:
+			a.Bytes(v.scalar, len(v.scalar))
+		case len(v.memory) == 0:
+			at[i] = r.alloc(1)
+			a.Ptr(at[i])
+		default:
+			at[i] = upload(r, v.memory)
+			a.Ptr(at[i])
+		}
+	}
+	config := driver.Config{Grid: driver.D1(c.grid), Block: driver.D1(uint32(spec.Block))}
+	if r.dev.Info().Kind != driver.KindCPU { // where twins need none
+		config.Shared = spec.Shared
+	}
+	if err := r.stream.Launch(k, config, a); err != nil {
+		return nil, err
+	}
+	if err := r.stream.Synchronize(); err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	for i, v := range c.args {
+		if v.out {
+			out = append(out, download[byte](r, at[i], len(v.memory)))
+		}
+	}
+	return out, nil
+}
+
+// elements are n values of a type, small whole numbers, so that sums and
+// products of floats are exact in any order.
+func elements(r *rand.Rand, typ string, op string, n int) []byte {
+	size := width(typ) / 8
+	b := make([]byte, n*size)
+	for i := range n {
+		v := r.Uint64()
+		if typ[0] == 'f' {
+			x := float64(r.IntN(7) - 3)
+			if op == "prod" {
+				x = []float64{1, 1, 2, 0.5, -1}[r.IntN(5)]
+			}
+			v = math.Float64bits(x)
+			if size == 4 {
+				v = uint64(math.Float32bits(float32(x)))
+			}
+		}
+		for k := range size {
+			b[i*size+k] = byte(v >> (8 * k))
+		}
+	}
+	return b
+}
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+
+// crossings are the launches of a kernel with n elements, or runs.
+func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64) (list []crossing) {
+	r := rand.New(rand.NewPCG(uint64(n), 11))
+	part := strings.Split(k.Name, "_")
+	stem := part[0] + "_" + part[1]
+	tiles := int64(1)
+	if k.Tile > 0 {
+		tiles = ceilDiv(n, k.Tile)
+	}
+	switch {
+	case n == 0:
+		return nil
+	case part[0] == "scan":
+		op, typ := part[2], part[3]
+		size := m.ValueSize
+		in := elements(r, typ, op, int(n))
+		init := elements(r, typ, op, 1)
+		switch stem {
+		case "scan_upsweep":
+			return []crossing{{uint32(tiles), []value{memory(in), scalar(uint64(n)), result(make([]byte, tiles*int64(size)))}}}
+		case "scan_downsweep":
+			for exclusive := range uint32(2) {
+				prefixes := value{scalar: make([]byte, 8)}
+				if exclusive == 1 {
+					prefixes = memory(elements(r, typ, op, int(tiles)))
+				}
+				list = append(list, crossing{uint32(tiles), []value{memory(in), result(make([]byte, len(in))), scalar(uint64(n)), prefixes,
+					{scalar: init}, scalar(exclusive)}})
+			}
+		default: // a single pass
+			state := make([]byte, 256+tiles*8*int64((size+3)/4))
+			for exclusive := range uint32(2) {
+				list = append(list, crossing{uint32(min(tiles, resident)), []value{memory(in), result(make([]byte, len(in))), scalar(uint64(n)),
+					memory(state), {scalar: init}, scalar(exclusive)}})
+			}
+		}
+	case stem == "lcs_spinwait":
+		word := func(n int64) []byte { return elements(r, "u8", "", int(n)) }
+		rows, cols := min(n, 70), min(n/2+1, 50)
+		a, b := word(rows), word(cols)
+		for i := range a {
+			a[i] &= 3
+		}
+		for i := range b {
+			b[i] &= 3
+		}
+		table := slices.Repeat([]int32{-1}, int(rows*cols))
+		list = append(list, crossing{uint32(ceilDiv(rows, 16) * ceilDiv(cols, 16)),
+			[]value{memory(a), scalar(uint64(rows)), memory(b), scalar(uint64(cols)), result(table), memory(make([]uint64, 1))}})
+	default:
+		return runCrossings(r, part, stem, k, n, tiles)
+	}
+	return list
+}
+
+// runCrossings are those of the run-length kernels.
+func runCrossings(r *rand.Rand, part []string, stem string, k ptxrun.KernelSpec, n, tiles int64) (list []crossing) {
+	typ := part[len(part)-1] // of positions or lengths; of values in decode
+	if stem == "rle_mark" || stem == "rle_finish" {
+		typ = part[2]
+	}
+	size := int64(width(typ) / 8)
+	// A raw input of runs, and what the kernels before this one make of it.
+	raw := make([]byte, n*size)
+	var starts, scanned, ends []uint64
+	for i := range n {
+		if i == 0 || r.IntN(4) == 0 {
+			starts = append(starts, uint64(i))
+		}
+		raw[i*size] = byte(len(starts) * 37)
+		scanned = append(scanned, uint64(len(starts)))
+	}
+	runs := int64(len(starts))
+	ends = append(ends, starts[1:]...)
+	ends = append(ends, uint64(n))
+	// sized are numbers in the width that the kernel takes.
+	sized := func(v []uint64, width string) []byte {
+		if width == "u64" {
+			return bytesOf(v)
+		}
+		w := make([]uint32, len(v))
+		for i := range v {
+			w[i] = uint32(v[i])
+		}
+		return bytesOf(w)
+	}
+	count := func() value { return result([]uint64{uint64(runs)}) }
+	room := max(runs, 1)
+	switch stem {
+	case "rle_mark":
+		list = append(list, crossing{uint32(tiles), []value{memory(raw), scalar(uint64(n)), {memory: sized(make([]uint64, n), part[3]), out: true}}})
+	case "rle_scatter":
+		for _, capacity := range []int64{room, room / 2} {
+			list = append(list, crossing{uint32(tiles), []value{memory(sized(scanned, typ)), scalar(uint64(n)),
+				{memory: sized(make([]uint64, room), typ), out: true}, scalar(uint64(capacity)), result(make([]uint64, 1))}})
+		}
+	case "rle_longest":
+		list = append(list, crossing{3, []value{memory(starts), scalar(uint64(n)), count(), scalar(uint64(room)), result(make([]uint64, 1))}})
+	case "rle_finish":
+		for _, capacity := range []int64{room, room - 1} {
+			list = append(list, crossing{3, []value{memory(raw), scalar(uint64(n)), memory(sized(starts, part[3])), count(), scalar(uint64(capacity)),
+				result(make([]byte, room*size)), {memory: sized(make([]uint64, room), part[4]), out: true}}})
+		}
+	case "rle_ends":
+		list = append(list, crossing{uint32(tiles), []value{memory(sized(ends, typ)), scalar(uint64(n)), result(make([]uint64, n))}})
+		list[0].args[0] = memory(sized(scanned, typ)) // any numbers do
+	case "rle_decode":
+		values := raw[:runs*size]
+		grid := min(ceilDiv(runs, k.Tile), 5)
+		if part[2] == "tiled" {
+			grid = tiles
+		}
+		list = append(list, crossing{uint32(grid), []value{memory(values), memory(ends), scalar(uint64(runs)), result(raw), scalar(uint64(n))}})
+	default:
+		panic("no launch is known for " + k.Name)
+	}
+	return list
+}
+
+// crossSizes is the shared size list: around a warp, the threads of a block, the
+// tile.
+func crossSizes(k ptxrun.KernelSpec) []int64 {
+	tile := max(k.Tile, 64)
+	return []int64{1, 2, 31, 32, 33, int64(k.Block) - 1, int64(k.Block) + 1, tile - 1, tile, tile + 1, 2*tile + 17}
+}
+
+// TestKernelsEqualTwins runs every kernel of the project, in every variant, over
+// the size list, and compares what it leaves in memory with its Go twin. It does
+// so again with the checks for races and uninitialised memory.
+func TestKernelsEqualTwins(t *testing.T) {
+	host, err := cpu.Open()
+	require.NoError(t, err)
+	twins := newRig(t, host)
+	t.Cleanup(twins.close)
+	kernels := 0
+	for _, target := range []int{70, 80, 90} {
+		plain := emulator(t, emu.WithCapability(target))
+		strict := emulator(t, emu.WithCapability(target), emu.WithRaceCheck(), emu.WithInitCheck())
+		for _, m := range ptxrun.Modules() {
+			if !slices.Contains(m.Targets, target) {
+				continue
+			}
+			text, _, err := ptx.Source(m.Name, target)
+			require.NoError(t, err)
+			image := driver.Image{Name: m.Name, PTX: text, Twins: map[string]driver.Twin{}}
+			for _, k := range m.Kernels {
+				image.Twins[k.Name] = k.Twin
+			}
+			for _, k := range m.Kernels {
+				if k.Target > target {
+					continue
+				}
+				kernels++
+				t.Run(fmt.Sprintf("sm_%d/%s", target, k.Name), func(t *testing.T) { cross(t, m, k, image, twins, plain, strict) })
+			}
+			for _, r := range []*rig{twins, plain, strict} {
+				if loaded := r.modules[m.Name]; loaded != nil {
+					require.NoError(t, loaded.Close())
+					delete(r.modules, m.Name)
+				}
+			}
+		}
+	}
+	require.Greater(t, kernels, 100)
+}
+
+func cross(t *testing.T, m ptxrun.ModuleSpec, k ptxrun.KernelSpec, image driver.Image, twins, plain, strict *rig) {
+	sizes := crossSizes(k)
+	run := func(r *rig, c crossing) [][]byte {
+		kernel := r.entry(image, k)
+		out, err := c.launch(r, kernel, k)
+		require.NoError(t, err)
+		return out
+	}
+	for i, n := range sizes {
+		for _, c := range crossings(m, k, n, 6) {
+			want := run(twins, c)
+			require.Equal(t, want, run(plain, c), "n = %d", n)
+			if i%4 == 2 || i == len(sizes)-1 {
+				require.Equal(t, want, run(strict, c), "n = %d", n)
+			}
+		}
+	}
+}
+
+// entry finds a kernel of an image, ready for its shared memory.
+func (r *rig) entry(image driver.Image, spec ptxrun.KernelSpec) driver.Kernel {
+	if r.modules[image.Name] == nil {
+		m, err := r.dev.Load(image)
+		require.NoError(r.t, err)
+		r.modules[image.Name] = m
+	}
+	k, err := r.modules[image.Name].Kernel(spec.Name)
+	require.NoError(r.t, err)
+	if spec.Shared > r.dev.Info().SharedPerBlock && r.dev.Info().Kind != driver.KindCPU {
+		require.NoError(r.t, k.SetMaxDynamicShared(spec.Shared))
+	}
+	return k
+}
