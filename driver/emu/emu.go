@@ -76,8 +76,10 @@ func WithWorkers(n int) Option { return func(o *options) { o.workers = n } }
 // an atomic or strong access between them.
 func WithRaceCheck() Option { return func(o *options) { o.checks.race = true } }
 
-// WithInitCheck reports loads from global and shared memory that nothing wrote.
-// Page-locked host memory counts as written.
+// WithInitCheck reports the use of what was read from global or shared memory
+// that nothing wrote: as an address, a condition, in an atomic, or to be stored
+// in global memory. Reading alone is no error. Page-locked host memory counts as
+// written.
 func WithInitCheck() Option { return func(o *options) { o.checks.init = true } }
 
 // WithProfile counts instructions and memory traffic for [Device.Profile].
@@ -157,7 +159,7 @@ func Open(opts ...Option) (driver.Device, error) {
 	b := &backend{options: o, profiles: map[string]*Profile{}}
 	d, err := hostdev.New(driver.Info{
 		Kind:               driver.KindEmu,
-		Name:               fmt.Sprintf("PTX emulator, sm_%d, %d workers", o.capability, o.workers),
+		Name:               "PTX emulator",
 		Capability:         o.capability,
 		Multiprocessors:    o.workers,
 		WarpSize:           32,
