@@ -28,7 +28,6 @@
 package emu
 
 import (
-	"fmt"
 	"os"
 	"runtime"
 	"strings"
