@@ -96,6 +96,9 @@ func newWarp(b *block, index int) *warp {
 		w.threads = 1<<left - 1
 	}
 	w.reserve(frame{}, l.kernel)
+	if l.checks.init {
+		w.newTaint()
+	}
 	w.bindExtra()
 	return w
 }
@@ -176,6 +179,9 @@ func (b *block) start(n uint64) {
 		clear(w.preds)
 		for i := range w.local {
 			w.local[i] = sharedFill
+		}
+		if w.taint != nil {
+			w.taint.reset()
 		}
 		w.carry, w.fences = 0, 0
 		w.seen = regionCache{}

@@ -22,6 +22,9 @@ func (w *warp) reserve(f frame, fn *function) bool {
 	for len(w.preds) < preds {
 		w.preds = append(w.preds, make([]uint32, max(preds-len(w.preds), len(w.preds)))...)
 	}
+	if w.taint != nil {
+		w.growTaint()
+	}
 	if local > w.limit {
 		limit := max(local, 2*w.limit)
 		grown := newMemory(32 * limit)

@@ -416,6 +416,7 @@ func (d *decoder) def(field *slot, o ast.Operand, t typ, f fits) {
 	}
 	d.check(o, s.typ, t, f)
 	d.mark(field, s.reg, true)
+	d.in.keep = ^uint64(0) >> (64 - s.typ.width())
 }
 
 // scratch is a register for a result that nobody wants.

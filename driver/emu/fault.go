@@ -55,7 +55,7 @@ var faults = [...]struct {
 	faultMbarrier:      {driver.ErrSync, "mbarrier at %#x: %s"},
 	faultCopy:          {driver.ErrInvalidValue, "a copy of %d bytes"},
 	faultRace:          {driver.ErrRace, "%s"},
-	faultUninitialised: {driver.ErrUninitialized, "%s"},
+	faultUninitialised: {driver.ErrUninitialized, "%s comes from memory that nothing wrote, read by %s"},
 }
 
 // fault ends the launch because of what the lowest lane of mask does.
@@ -81,6 +81,18 @@ func (w *warp) thread(lane int) string {
 func split(i uint64, box driver.Dim3) driver.Dim3 {
 	x, y := uint64(box.X), uint64(box.Y)
 	return driver.Dim3{X: uint32(i % x), Y: uint32(i / x % y), Z: uint32(i / (x * y))}
+}
+
+// undefined faults because of undefined bits that the instruction at a line read.
+func (w *warp) undefined(in *instr, mask uint32, what string, line int32) {
+	reader := fmt.Sprintf("line %d", line)
+	for i := range w.block.launch.program.code {
+		if c := &w.block.launch.program.code[i]; c.line == line {
+			reader = fmt.Sprintf("%s at line %d", c.name, line)
+			break
+		}
+	}
+	w.fault(in, mask, faultUninitialised, what, reader)
 }
 
 // misaligned faults with the first lane whose address is no multiple of size.

@@ -84,9 +84,9 @@ var plants = []plant{
 	{"two_barriers", 1, 64, buffer(256), driver.ErrHang, []string{"no thread can go on", "32 threads at barrier.sync", "thread (32,0,0) first"}, nil},
 	{"inactive_shuffle", 1, 32, buffer(128), driver.ErrSync, []string{"shfl.sync.bfly.b32", "thread (0,0,0)", "reads from lane 16"}, nil},
 	{"not_in_mask", 1, 32, buffer(128), driver.ErrSync, []string{"shfl.sync.bfly.b32", "thread (16,0,0)", "0x0000ffff leaves out"}, nil},
-	{"uninitialised_shared", 1, 32, buffer(128), driver.ErrUninitialized, []string{"ld.shared.u32", "4 bytes at 128 of shared memory"}, inits},
+	{"uninitialised_shared", 1, 32, buffer(128), driver.ErrUninitialized, []string{"st.global.u32", "what it stores comes from memory that nothing wrote, read by ld.shared.u32 at line"}, inits},
 	{"copies", 1, 32, func(r *rig) []any { return []any{r.alloc(128), r.alloc(128)} }, driver.ErrUninitialized,
-		[]string{"ld.global.u32", "4 bytes at 0 of the device allocation of 128 bytes"}, inits},
+		[]string{"st.global.u32", "read by ld.global.u32 at line"}, inits},
 	{"trap_here", 1, 32, buffer(4), driver.ErrLaunchFailed, []string{"trap", "thread (7,0,0)"}, nil},
 	{"deep", 1, 1, with(buffer(4), 1<<20), driver.ErrLaunchFailed, []string{"call", "the call stack is full at a depth of"}, nil},
 }

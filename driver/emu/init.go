@@ -1,7 +1,6 @@
 package emu
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/ptxrun/ptxrun/driver"
@@ -38,6 +37,16 @@ func (w writtenBits) set(first, n uint64) {
 		if atomic.LoadUint64(&w[word])&mask != mask {
 			atomic.OrUint64(&w[word], mask)
 		}
+		return true
+	})
+}
+
+func (w writtenBits) unset(first, n uint64) {
+	if w == nil {
+		return
+	}
+	span(first, n, func(word, mask uint64) bool {
+		atomic.AndUint64(&w[word], ^mask)
 		return true
 	})
 }
@@ -83,29 +92,9 @@ func (w *warp) written(v *view) writtenBits {
 	return bitsOf(v.alloc)
 }
 
-// requireWritten faults if a lane reads bytes that nothing wrote.
+// requireWritten faults if a copy reads bytes that nothing wrote.
 func (w *warp) requireWritten(in *instr, lane int, v *view, addr, n uint64) {
-	first := addr - v.first
-	if w.written(v).all(first, n) {
-		return
+	if !w.written(v).all(addr-v.first, n) {
+		w.undefined(in, 1<<lane, "what it copies", in.line)
 	}
-	where := fmt.Sprintf("%d bytes at %d of shared memory", n, first)
-	if v.alloc != nil {
-		where = fmt.Sprintf("%d bytes at %d of the %v", n, first, v.alloc)
-	}
-	w.fault(in, 1<<lane, faultUninitialised, where)
-}
-
-// checkWritten looks at the masked lanes' reads, and notes their writes.
-func (w *warp) checkWritten(in *instr, v *view, a access) {
-	n := uint64(in.mem.bytes())
-	have := w.written(v)
-	w.active(func(lane int) {
-		if a != accessWrite {
-			w.requireWritten(in, lane, v, w.addr[lane], n)
-		}
-		if a != accessRead {
-			have.set(w.addr[lane]-v.first, n)
-		}
-	})
 }

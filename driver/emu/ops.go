@@ -39,15 +39,22 @@ func init() {
 
 // alu decodes "op d, a, b, c" of the given types.
 func (d *decoder) alu(class Class, f alu, to typ, from ...typ) {
-	d.aluAs(class, f, exact, to, from...)
-}
-
-func (d *decoder) aluAs(class Class, f alu, fit fits, to typ, from ...typ) {
 	args := d.args(1+len(from), 1+len(from))
 	in := d.in
 	in.kind, in.class, in.alu = kindALU, class, f
-	d.def(&in.d, args[0], to, fit)
-	d.sources(args[1:], fit, from...)
+	in.flow = flows[d.ast.Name]
+	if to.float() || d.ast.Has("hi") {
+		in.flow = flowAll
+	}
+	d.def(&in.d, args[0], to, exact)
+	d.sources(args[1:], exact, from...)
+}
+
+// flows are how undefined bits pass through integer instructions.
+var flows = map[string]flow{
+	"mov": flowMove, "and": flowBits, "or": flowBits, "xor": flowBits, "not": flowBits,
+	"add": flowUp, "sub": flowUp, "mul": flowUp, "mad": flowUp,
+	"shl": flowMove, "shr": flowMove, "shf": flowMove2, "brev": flowMove, "bfe": flowMove, "szext": flowMove, "prmt": flowMove2,
 }
 
 // sources decodes up to three source operands.
@@ -214,6 +221,9 @@ func decodeCvt(d *decoder, m *mods) {
 		register = s.typ.bits
 	}
 	in.kind, in.class, in.alu = kindALU, ClassConvert, c.loop(register)
+	if !c.to.float() && !c.from.float() && !c.sat {
+		in.flow = flowMove
+	}
 	d.def(&in.d, args[0], c.to, wider)
 	d.sources(args[1:], wider, c.from)
 }
@@ -785,6 +795,7 @@ func decodeBits(d *decoder, m *mods) {
 	}
 	m.require(t, "b", 16, 32, 64)
 	d.alu(ClassInteger, map[string]alu{"and": and64, "or": or64, "xor": xor64}[name], t, t, t)
+	d.in.known = map[string]func(v, a, b, ta, tb *lanes){"and": knownAnd, "or": knownOr}[name]
 }
 
 func decodeNot(d *decoder, m *mods) {

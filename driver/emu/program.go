@@ -113,8 +113,12 @@ type instr struct {
 	class Class
 	// spins is set on a backward branch whose loop reads memory that others
 	// may be asked to change: a wait, most likely.
-	spins   bool
-	setsCC  bool
+	spins  bool
+	setsCC bool
+	keep   uint64 // the bits of d's register
+	flow   flow
+	// known refines the taint of a bitwise instruction.
+	known   func(v, a, b, ta, tb *lanes)
 	guard   predicate
 	d       slot
 	a, b, c slot

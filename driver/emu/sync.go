@@ -152,8 +152,18 @@ func (w *warp) execute(parts []part, m uint32) {
 	case warpBarrier:
 		w.fences++
 	}
+	var taints *[32]uint64
+	if w.taint != nil {
+		taints = w.warpTaint(parts, lanes, &b, &c)
+	}
 	for _, t := range parts {
 		w.frame, w.mask = t.frame, t.mask
+		if taints != nil && t.in.d >= 0 {
+			w.setTaint(t.in.d, taints, t.in.keep, t.in.line)
+		}
+		if taints != nil {
+			w.setTaintedPredicate(t.in.p, 0, 0)
+		}
 		if t.in.d >= 0 {
 			w.blend(t.in.d, &d)
 		}

@@ -79,7 +79,8 @@ type warp struct {
 	seen regionCache
 
 	copies []laneCopies // cp.async of each lane
-	fences uint32
+	fences uint32       // for the check of races
+	taint  *taint       // for the check of uninitialised memory, else nil
 }
 
 func (w *warp) src(s slot) *lanes {
@@ -220,6 +221,9 @@ func (w *warp) exec(gi int) {
 		w.mask = mask
 		if profile != nil {
 			profile.count(pc, mask)
+		}
+		if w.taint != nil {
+			w.track(in, g.mask)
 		}
 		if mask == 0 {
 			pc++

@@ -22,11 +22,19 @@ func (w *warp) watch(in *instr, pc int32, v *view, a access) {
 	if c.profile {
 		w.block.counts.traffic(w, in.mem, pc, v, a)
 	}
+	if c.init && a == accessRead {
+		w.readTaint(in, v)
+	}
 	if v.space != spaceGlobal && v.space != spaceShared {
 		return
 	}
-	if c.init {
-		w.checkWritten(in, v, a)
+	if c.init && a == accessWrite {
+		w.writeTaint(in, v)
+	}
+	if c.init && a == accessAtomic {
+		w.active(func(lane int) {
+			w.requireWritten(in, lane, v, w.addr[lane], uint64(in.mem.size))
+		})
 	}
 	if c.race {
 		if v.space == spaceShared {
