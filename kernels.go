@@ -154,28 +154,51 @@ func bulkKernel(suffix string, size, inSize int, t driver.Twin) KernelSpec {
 	return k
 }
 
+// scanModule is one way to scan with an operator on elements of type in, giving t.
+func scanModule[T any](kind, op string, in, t elemType, o twin.Op[T], targets []int, kernels ...KernelSpec) ModuleSpec {
+	suffix := scanSuffix(op, in, t)
+	return ModuleSpec{
+		Name:       "scan_" + kind + "_" + suffix,
+		Source:     "scan_" + kind + ".cu",
+		Defines:    []string{"PTXRUN_OP=" + opTypes[op], "PTXRUN_TYPE=" + t.ctype, "PTXRUN_IN=" + in.ctype, "PTXRUN_NAME=" + suffix},
+		Targets:    targets,
+		ValueSize:  t.size,
+		ValueAlign: t.size,
+		identity:   bytesOfValue(&o.Identity),
+		Kernels:    kernels,
+	}
+}
+
+// scanSuffix is an operator's name in kernels and modules.
+func scanSuffix(op string, in, t elemType) string {
+	if in == t {
+		return op + "_" + t.name
+	}
+	return op + "_" + in.name + "_" + t.name
+}
+
 // scanModules are the ways to scan with one operator on one type.
 func scanModules[T any](op string, t elemType, o twin.Op[T]) []ModuleSpec {
-	suffix := op + "_" + t.name
-	module := func(kind string, targets []int, kernels ...KernelSpec) ModuleSpec {
-		return ModuleSpec{
-			Name:       "scan_" + kind + "_" + suffix,
-			Source:     "scan_" + kind + ".cu",
-			Defines:    []string{"PTXRUN_OP=" + opTypes[op], "PTXRUN_TYPE=" + t.ctype, "PTXRUN_IN=" + t.ctype, "PTXRUN_NAME=" + suffix},
-			Targets:    targets,
-			ValueSize:  t.size,
-			ValueAlign: t.size,
-			identity:   bytesOfValue(&o.Identity),
-			Kernels:    kernels,
-		}
-	}
-	pass := twin.ScanPass[T](o, nil)
-	return []ModuleSpec{
-		module("recursive", targets("scan_recursive_"+suffix), scanKernels(suffix, t.size,
+	suffix := scanSuffix(op, t, t)
+	return append([]ModuleSpec{
+		scanModule("recursive", op, t, t, o, targets("scan_recursive_"+suffix), scanKernels(suffix, t.size,
 			twin.ScanUpsweep(o, scanTile(t.size)), twin.ScanDownsweep(o, scanTile(t.size)))...),
-		module("pass", []int{70}, passKernel(suffix, t.size, pass)),
-		module("bulk", []int{bulkCapability}, bulkKernel(suffix, t.size, t.size, pass)),
+	}, passModules(op, t, t, o, twin.ScanPass[T](o, nil))...)
+}
+
+// passModules are the single pass, whose input may be of a narrower type.
+func passModules[T any](op string, in, t elemType, o twin.Op[T], pass driver.Twin) []ModuleSpec {
+	suffix := scanSuffix(op, in, t)
+	return []ModuleSpec{
+		scanModule("pass", op, in, t, o, []int{70}, passKernel(suffix, t.size, pass)),
+		scanModule("bulk", op, in, t, o, []int{bulkCapability}, bulkKernel(suffix, t.size, in.size, pass)),
 	}
+}
+
+// widening are the sums of a narrow unsigned type in a wider one.
+func widening[In, T twin.Unsigned](in, t elemType) []ModuleSpec {
+	o := twin.Sum[T]()
+	return passModules("sum", in, t, o, twin.ScanPass(o, twin.Widen[In, T]))
 }
 
 // opTypes is each built-in operator's class in ptx/src/op.cuh.
@@ -299,6 +322,9 @@ var moduleTable = slices.Concat(
 	ordered[int8](typeI8), ordered[int16](typeI16), ordered[int32](typeI32), ordered[int64](typeI64),
 	ordered[float32](typeF32), ordered[float64](typeF64),
 	scanModules("satsum", typeU64, twin.SaturatingSum()),
+	widening[uint8, uint32](typeU8, typeU32), widening[uint8, uint64](typeU8, typeU64),
+	widening[uint16, uint32](typeU16, typeU32), widening[uint16, uint64](typeU16, typeU64),
+	widening[uint32, uint64](typeU32, typeU64),
 	rleModules[uint8](typeU8), rleModules[uint16](typeU16), rleModules[uint32](typeU32), rleModules[uint64](typeU64),
 	[]ModuleSpec{rleIndexModule(), lcsModule()},
 )

@@ -206,6 +206,90 @@ func ExclusiveScanBuffer[T Number](s *Stream, dst, src *Buffer[T], op Op, opts .
 	return scanBuffers("ExclusiveScanBuffer", s, dst, src, op, true, opts)
 }
 
+// Narrow and Wide are the types of the elements and of the sums of
+// [InclusiveSum]: a wide type is wider than the narrow one. A true bool counts 1.
+type (
+	Narrow interface {
+		~bool | ~uint8 | ~uint16 | ~uint32
+	}
+	Wide interface {
+		~uint | ~uint32 | ~uint64 | ~int | ~int32 | ~int64
+	}
+)
+
+// InclusiveSum is [InclusiveScan] with Sum in a type wider than the elements':
+// dst[i] = src[0] + … + src[i], in dst's type, where it wraps. dst and src do not
+// overlap. The strategy is ScanSinglePass. Errors are also ErrElementType for a
+// dst type that is not wider than src's.
+func InclusiveSum[Out Wide, In Narrow](ctx context.Context, rt *Runtime, dst []Out, src []In, opts ...ScanOption) error {
+	return sumHost(ctx, "InclusiveSum", rt, dst, src, false, opts)
+}
+
+// ExclusiveSum is [ExclusiveScan] with Sum, as [InclusiveSum].
+func ExclusiveSum[Out Wide, In Narrow](ctx context.Context, rt *Runtime, dst []Out, src []In, opts ...ScanOption) error {
+	return sumHost(ctx, "ExclusiveSum", rt, dst, src, true, opts)
+}
+
+// InclusiveSumBuffer is [InclusiveSum] on device buffers, in stream order.
+func InclusiveSumBuffer[Out Wide, In Narrow](s *Stream, dst *Buffer[Out], src *Buffer[In], opts ...ScanOption) error {
+	return sumBuffers("InclusiveSumBuffer", s, dst, src, false, opts)
+}
+
+// ExclusiveSumBuffer is [ExclusiveSum] on device buffers, in stream order.
+func ExclusiveSumBuffer[Out Wide, In Narrow](s *Stream, dst *Buffer[Out], src *Buffer[In], opts ...ScanOption) error {
+	return sumBuffers("ExclusiveSumBuffer", s, dst, src, true, opts)
+}
+
+func sumHost[Out Wide, In Narrow](ctx context.Context, call string, rt *Runtime, dst []Out, src []In, exclusive bool, opts []ScanOption) error {
+	if err := rt.begin(call); err != nil {
+		return err
+	}
+	defer rt.end()
+	sc, err := wideningScanner[Out, In](call, exclusive)
+	if err != nil {
+		return err
+	}
+	return hostScan(ctx, call, rt, &sc, dst, src, opts)
+}
+
+func sumBuffers[Out Wide, In Narrow](call string, s *Stream, dst *Buffer[Out], src *Buffer[In], exclusive bool, opts []ScanOption) error {
+	if err := s.begin(call); err != nil {
+		return err
+	}
+	defer s.end()
+	sc, err := wideningScanner[Out, In](call, exclusive)
+	if err != nil {
+		return err
+	}
+	return bufferScan(call, s, &sc, dst, src, opts)
+}
+
+// wideningScanner finds the sum of unsigned In in Out; the sign of Out makes no
+// difference.
+func wideningScanner[Out Wide, In Narrow](call string, exclusive bool) (scanner, error) {
+	in, out := sizeOf[In](), sizeOf[Out]()
+	names := &wideningNames[in][out]
+	if names.pass == "" {
+		return scanner{}, driver.Errorf(call, driver.ErrElementType, "sums of %v in %v, which is not wider", reflect.TypeFor[In](), reflect.TypeFor[Out]())
+	}
+	sc := newScanner(int(out), int(out), nil, exclusive)
+	sc.names = names
+	return sc, nil
+}
+
+// wideningNames are the widening sums by the sizes of elements and sums.
+var wideningNames = func() (all [5][9]scanNames) {
+	for _, in := range []elemType{typeU8, typeU16, typeU32} {
+		for _, out := range []elemType{typeU32, typeU64} {
+			suffix := scanSuffix("sum", in, out)
+			if in.size < out.size {
+				all[in.size][out.size] = scanNames{pass: "scan_pass_" + suffix, bulk: "scan_bulk_" + suffix}
+			}
+		}
+	}
+	return all
+}()
+
 func scanHost[T Number](ctx context.Context, call string, rt *Runtime, dst, src []T, op Op, exclusive bool, opts []ScanOption) error {
 	if err := rt.begin(call); err != nil {
 		return err
@@ -348,12 +432,14 @@ var kindsOf = map[string][]reflect.Kind{
 	"f32": {reflect.Float32}, "f64": {reflect.Float64},
 }
 
-// hostScan copies src to the device, scans it there in place and copies it back.
-func hostScan[T any](ctx context.Context, call string, rt *Runtime, sc *scanner, dst, src []T, opts []ScanOption) error {
+// hostScan copies src to the device, scans it there, in place if the types are
+// the same, and copies the result back.
+func hostScan[Out, In any](ctx context.Context, call string, rt *Runtime, sc *scanner, dst []Out, src []In, opts []ScanOption) error {
 	if len(dst) != len(src) {
 		return driver.Errorf(call, driver.ErrLength, "dst has %d elements, src %d", len(dst), len(src))
 	}
-	if err := checkInPlace(call, spanOf("dst", dst), spanOf("src", src)); err != nil {
+	inPlace := reflect.TypeFor[Out]() == reflect.TypeFor[In]()
+	if err := checkScanOverlap(call, spanOf("dst", dst), spanOf("src", src), inPlace); err != nil {
 		return err
 	}
 	c := scanOptions(opts)
@@ -364,23 +450,37 @@ func hostScan[T any](ctx context.Context, call string, rt *Runtime, sc *scanner,
 		return err
 	}
 	return rt.onStream(func(s *Stream) error {
-		bytes := bytesOf(src)
-		p, err := s.s.Alloc(int64(len(bytes)))
+		in, err := s.s.Alloc(int64(len(src)) * sizeOf[In]())
 		if err != nil {
 			return err
 		}
-		defer s.s.Free(p)
-		if err := s.upload(ctx, p, bytes); err != nil {
+		defer s.s.Free(in)
+		out := in
+		if !inPlace {
+			if out, err = s.s.Alloc(int64(len(dst)) * sizeOf[Out]()); err != nil {
+				return err
+			}
+			defer s.s.Free(out)
+		}
+		if err := s.upload(ctx, in, bytesOf(src)); err != nil {
 			return err
 		}
-		if err := s.scan(call, sc, p, p, int64(len(src)), c); err != nil {
+		if err := s.scan(call, sc, out, in, int64(len(src)), c); err != nil {
 			return err
 		}
-		return s.download(ctx, bytesOf(dst), p)
+		return s.download(ctx, bytesOf(dst), out)
 	})
 }
 
-func bufferScan[T any](call string, s *Stream, sc *scanner, dst, src *Buffer[T], opts []ScanOption) error {
+// checkScanOverlap allows input and output of one type to be the same memory.
+func checkScanOverlap(call string, dst, src span, sameType bool) error {
+	if sameType {
+		return checkInPlace(call, dst, src)
+	}
+	return checkDisjoint(call, dst, src)
+}
+
+func bufferScan[Out, In any](call string, s *Stream, sc *scanner, dst *Buffer[Out], src *Buffer[In], opts []ScanOption) error {
 	if err := src.check(call, "src", s.rt); err != nil {
 		return err
 	}
@@ -390,7 +490,7 @@ func bufferScan[T any](call string, s *Stream, sc *scanner, dst, src *Buffer[T],
 	if dst.n != src.n {
 		return driver.Errorf(call, driver.ErrLength, "dst has %d elements, src %d", dst.n, src.n)
 	}
-	if err := checkInPlace(call, dst.span("dst"), src.span("src")); err != nil {
+	if err := checkScanOverlap(call, dst.span("dst"), src.span("src"), reflect.TypeFor[Out]() == reflect.TypeFor[In]()); err != nil {
 		return err
 	}
 	c := scanOptions(opts)
@@ -425,6 +525,13 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 	}
 	if n == 0 {
 		return nil
+	}
+	if sc.names != nil && sc.names.recursive == "" {
+		// Sums in a wider type have only the single pass, also for one tile.
+		if c.strategy == ScanRecursive {
+			return driver.Errorf(call, driver.ErrInvalidValue, "the recursive strategy scans elements of the result's type")
+		}
+		plan = ScanPlan{Strategy: ScanSinglePass, Bytes: align256(passState(n, sc.size))}
 	}
 	var w driver.Ptr
 	switch {

@@ -301,6 +301,77 @@ func testScanWorkspace(t *testing.T, strategy ScanStrategy) {
 	})
 }
 
+func testWidening[Out Wide, In Narrow](t *testing.T, from func(r uint32) In, value func(In) Out) {
+	t.Run(fmt.Sprintf("%v-%v", reflect.TypeFor[In](), reflect.TypeFor[Out]()), func(t *testing.T) {
+		eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+			s, err := NewStream(rt)
+			require.NoError(t, err)
+			pass := int(passTile(int(sizeOf[Out]())))
+			for _, n := range []int{0, 1, 15, 16, 17, 1000, pass - 1, pass, pass + 1, 3*pass + 7} {
+				src := make([]In, n+1)
+				for i := range src {
+					src[i] = from(uint32(i) * 2654435761)
+				}
+				for skew := range 2 { // the second is not aligned for bulk copies
+					x := src[skew:][:n]
+					want := make([]Out, n)
+					sum := Out(0)
+					for i, v := range x {
+						sum += value(v)
+						want[i] = sum
+					}
+					got := make([]Out, n)
+					require.NoError(t, InclusiveSum(t.Context(), rt, got, x))
+					requireSame(t, want, got, "n %d", n)
+
+					b, err := NewBufferFrom(s, src)
+					require.NoError(t, err)
+					in, err := b.Slice(skew, skew+n)
+					require.NoError(t, err)
+					out, err := NewBuffer[Out](rt, n)
+					require.NoError(t, err)
+					require.NoError(t, ExclusiveSumBuffer(s, out, in, WithScanInit(Out(5))))
+					require.NoError(t, out.CopyTo(s, got))
+					for i := range got {
+						got[i] += value(x[i]) - 5
+					}
+					requireSame(t, want, got, "exclusive, n %d", n)
+					require.NoError(t, b.Free())
+					require.NoError(t, out.Free())
+				}
+			}
+			require.NoError(t, s.Close())
+		})
+	})
+}
+
+func TestWideningSums(t *testing.T) {
+	testWidening(t, func(r uint32) bool { return r>>31 != 0 }, func(v bool) (n uint32) {
+		if v {
+			n = 1
+		}
+		return n
+	})
+	testWidening(t, func(r uint32) uint8 { return uint8(r >> 24) }, func(v uint8) uint32 { return uint32(v) })
+	testWidening(t, func(r uint32) uint8 { return uint8(r >> 24) }, func(v uint8) int { return int(v) })
+	testWidening(t, func(r uint32) uint16 { return uint16(r >> 16) }, func(v uint16) int32 { return int32(v) })
+	testWidening(t, func(r uint32) uint16 { return uint16(r >> 16) }, func(v uint16) uint64 { return uint64(v) })
+	testWidening(t, func(r uint32) uint32 { return r }, func(v uint32) uint64 { return uint64(v) })
+}
+
+func TestWideningErrors(t *testing.T) {
+	rt, err := Open(WithDevice("cpu"))
+	require.NoError(t, err)
+	ctx := t.Context()
+	require.ErrorIs(t, InclusiveSum(ctx, rt, make([]uint32, 1), make([]uint32, 1)), driver.ErrElementType)
+	require.ErrorIs(t, InclusiveSum(ctx, rt, make([]uint32, 1), make([]uint8, 2)), driver.ErrLength)
+	require.ErrorIs(t, InclusiveSum(ctx, rt, make([]uint32, 1), make([]uint8, 1), WithScanStrategy(ScanRecursive)), driver.ErrInvalidValue)
+	words := make([]uint32, 8)
+	bytes := bytesOf(words)
+	require.ErrorIs(t, InclusiveSum(ctx, rt, words[:4], bytes[:4]), driver.ErrOverlap)
+	require.NoError(t, rt.Close())
+}
+
 func TestScanInit(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
 		for _, n := range []int{1, 100, 5000, 40_000} {

@@ -61,3 +61,11 @@ func ScanPass[In, T any](op Op[T], convert func(dst []T, in []In)) driver.Twin {
 		return nil
 	}
 }
+
+// Widen converts elements of a narrow type to a wider one.
+func Widen[In, T Unsigned](dst []T, in []In) {
+	dst = dst[:len(in)]
+	for i, x := range in {
+		dst[i] = T(x)
+	}
+}
