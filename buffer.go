@@ -43,7 +43,7 @@ func NewBuffer[T any](rt *Runtime, n int) (*Buffer[T], error) {
 	}
 	p, err := rt.dev.Alloc(int64(n) * size)
 	if err != nil {
-		return nil, err
+		return nil, named(op, err)
 	}
 	b.ptr = p
 	rt.mu.Lock()

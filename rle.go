@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math"
 
 	"github.com/ptxrun/ptxrun/driver"
@@ -110,7 +111,8 @@ func RLEEncode64[V Number](ctx context.Context, rt *Runtime, src []V, opts ...RL
 // RLEEncodeBuffer is [RLEEncode] on device buffers, in stream order. values and
 // lengths have equal sizes, the most runs there is room for; count has one
 // element and receives the number of runs. If that is more than there is room
-// for, values and lengths are not written. No two buffers overlap.
+// for, values and lengths are not written: compare count with values.Len()
+// before using them. No two buffers overlap.
 //
 // It returns when the work is given to the stream, except for 2^32 elements and
 // more with 32-bit lengths, where it waits to refuse runs too long (ErrOverflow)
@@ -141,13 +143,13 @@ func RLEEncodeBuffer[V Number, L RunLength](s *Stream, values *Buffer[V], length
 	}
 	e, err := newEncoding[V, L](call, s, src.ptr, src.n)
 	if err != nil {
-		return err
+		return named(call, err)
 	}
 	defer e.free()
 	if err := e.number(); err != nil {
-		return err
+		return named(call, err)
 	}
-	return e.write(values.ptr, lengths.ptr, count.ptr, values.n)
+	return named(call, e.write(values.ptr, lengths.ptr, count.ptr, values.n))
 }
 
 func encodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Runtime, src []V, opts []RLEOption) (values []V, lengths []L, err error) {
@@ -161,7 +163,7 @@ func encodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Run
 	if err := ctx.Err(); err != nil || len(src) == 0 {
 		return nil, nil, err
 	}
-	err = rt.onStream(func(s *Stream) error {
+	err = rt.onStream(call, func(s *Stream) error {
 		p, err := s.s.Alloc(int64(len(src)) * sizeOf[V]())
 		if err != nil {
 			return err
@@ -311,7 +313,8 @@ func (e *encoding) refuseLongRuns(count driver.Ptr, capacity int64, blocks uint6
 }
 
 // RLEDecode returns every value repeated as often as its length says. Lengths
-// may be zero.
+// may be zero. The result does not depend on the device or the strategy. Where
+// the lengths come from outside, [RLEDecodeBuffer] bounds the result.
 //
 // When ctx is done before the result is complete, it returns ctx's error and
 // nothing else. Errors: ErrNil, ErrClosed, ErrLength if the two differ in
@@ -333,7 +336,7 @@ func RLEDecode[V Number, L RunLength](ctx context.Context, rt *Runtime, values [
 		return nil, err
 	}
 	var dst []V
-	err = rt.onStream(func(s *Stream) error {
+	err = rt.onStream(call, func(s *Stream) error {
 		runs := int64(len(values))
 		valueBytes := align256(runs * sizeOf[V]())
 		p, err := s.s.Alloc(valueBytes + runs*sizeOf[L]())
@@ -411,20 +414,21 @@ func RLEDecodeBuffer[V Number, L RunLength](s *Stream, dst, values *Buffer[V], l
 	defer s.mu.Unlock()
 	d, err := newDecoding[V, L](call, s, values.ptr, lengths.ptr, values.n)
 	if err != nil {
-		return 0, err
+		return 0, named(call, err)
 	}
 	defer d.free()
 	total, err := d.total()
 	if err != nil {
-		return 0, err
+		return 0, named(call, err)
 	}
 	if total > dst.n {
-		return 0, &driver.Error{Op: call, Code: driver.ErrTooSmall, Detail: "dst", N: values.n, Need: total}
+		return 0, &driver.Error{Op: call, Code: driver.ErrTooSmall, N: values.n, Need: total,
+			Detail: fmt.Sprintf("dst has room for %d elements, %d are needed", dst.n, total)}
 	}
 	if total == 0 {
 		return 0, nil
 	}
-	return total, d.write(dst.ptr, total, c.decode)
+	return total, named(call, d.write(dst.ptr, total, c.decode))
 }
 
 // decoding is one run-length decoding on its way.

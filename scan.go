@@ -3,13 +3,15 @@ package ptxrun
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"unsafe"
 
 	"github.com/ptxrun/ptxrun/driver"
 	"github.com/ptxrun/ptxrun/internal/twin"
 	"github.com/ptxrun/ptxrun/ptx"
+	"github.com/ptxrun/ptxrun/ptx/ast"
 )
 
 // Number is an element type of the built-in operators.
@@ -449,7 +451,7 @@ func hostScan[Out, In any](ctx context.Context, call string, rt *Runtime, sc *sc
 	if err := ctx.Err(); err != nil || len(src) == 0 {
 		return err
 	}
-	return rt.onStream(func(s *Stream) error {
+	return rt.onStream(call, func(s *Stream) error {
 		in, err := s.s.Alloc(int64(len(src)) * sizeOf[In]())
 		if err != nil {
 			return err
@@ -508,7 +510,7 @@ func bufferScan[Out, In any](call string, s *Stream, sc *scanner, dst *Buffer[Ou
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.scan(call, sc, dst.ptr, src.ptr, dst.n, c)
+	return named(call, s.scan(call, sc, dst.ptr, src.ptr, dst.n, c))
 }
 
 // scan gives the stream a scan of n elements. dst may be src.
@@ -542,7 +544,8 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 		}
 		defer s.s.Free(w)
 	case c.workspace.n < plan.Bytes:
-		return &driver.Error{Op: call, Code: driver.ErrTooSmall, Detail: "workspace", N: n, Need: plan.Bytes}
+		return &driver.Error{Op: call, Code: driver.ErrTooSmall, N: n, Need: plan.Bytes,
+			Detail: fmt.Sprintf("the workspace has %d bytes, %d are needed", c.workspace.n, plan.Bytes)}
 	default:
 		w = c.workspace.ptr
 	}
@@ -670,6 +673,12 @@ func NewOperator[T any](rt *Runtime, spec OperatorSpec[T]) (*Operator[T], error)
 		up, down, pass = twin.ScanUpsweep(op, tile), twin.ScanDownsweep(op, tile), twin.ScanPass[T](op, nil)
 	}
 	o := &Operator[T]{rt: rt, init: spec.Identity}
+	for _, text := range spec.PTX {
+		// On every device, so that what a GPU would refuse is found without one.
+		if err := checkOperatorPTX(call, spec.Name, text, size); err != nil {
+			return nil, err
+		}
+	}
 	img := driver.Image{Name: "operator " + spec.Name}
 	if !onCPU {
 		if img.PTX, err = ptx.Newest(spec.PTX, rt.dev.Info().Capability); err != nil {
@@ -680,13 +689,31 @@ func NewOperator[T any](rt *Runtime, spec OperatorSpec[T]) (*Operator[T], error)
 	kernels := append(scanKernels(suffix, int(size), up, down),
 		passKernel(suffix, int(size), pass), bulkKernel(suffix, int(size), int(size), pass))
 	if err = rt.load(&o.m, img, kernels); err != nil {
-		var e *driver.Error
-		if errors.As(err, &e) && e.Code == driver.ErrNotFound {
-			e.Detail += "; is the operator called " + spec.Name + " in PTXRUN_SCAN, and was it compiled by this version of ptxrun? (go generate)"
-		}
-		return nil, err
+		return nil, named(call, err)
 	}
 	return o, nil
+}
+
+// checkOperatorPTX demands that a text has the operator's kernels, for values of
+// the given size.
+func checkOperatorPTX(call, name string, text []byte, size int64) error {
+	f, err := ast.Parse("operator "+name, text)
+	if err != nil {
+		return driver.Errorf(call, driver.ErrInvalidPTX, "%v", err)
+	}
+	k := passKernel(operatorABI+name, int(size), nil)
+	fn := f.Func(k.Name)
+	if fn == nil {
+		return driver.Errorf(call, driver.ErrNotFound, "operator %s: the PTX has no kernel %s; is the operator called so in PTXRUN_SCAN, and was it compiled with this version of ptxrun (go generate)?", name, k.Name)
+	}
+	i := slices.Index(k.Params, ParamValue)
+	if i >= len(fn.Params) {
+		return driver.Errorf(call, driver.ErrArguments, "operator %s: %s has %d parameters, not %d", name, k.Name, len(fn.Params), len(k.Params))
+	}
+	if got := fn.Params[i].Bytes(); got != size {
+		return driver.Errorf(call, driver.ErrElementType, "operator %s: the Go type has %d bytes, the PTX's Value %d", name, size, got)
+	}
+	return nil
 }
 
 // Close unloads the operator. No scan with it may be in flight. A second Close

@@ -1,6 +1,7 @@
 package ptxrun
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/ptx"
 )
 
 // naive is the definition of each operator, a pair at a time.
@@ -367,8 +369,8 @@ func TestWideningErrors(t *testing.T) {
 	require.ErrorIs(t, InclusiveSum(ctx, rt, make([]uint32, 1), make([]uint8, 2)), driver.ErrLength)
 	require.ErrorIs(t, InclusiveSum(ctx, rt, make([]uint32, 1), make([]uint8, 1), WithScanStrategy(ScanRecursive)), driver.ErrInvalidValue)
 	words := make([]uint32, 8)
-	bytes := bytesOf(words)
-	require.ErrorIs(t, InclusiveSum(ctx, rt, words[:4], bytes[:4]), driver.ErrOverlap)
+	narrow := bytesOf(words)
+	require.ErrorIs(t, InclusiveSum(ctx, rt, words[:4], narrow[:4]), driver.ErrOverlap)
 	require.NoError(t, rt.Close())
 }
 
@@ -428,6 +430,20 @@ func TestOperatorTwin(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrElementType)
 	_, err = NewOperator(rt, OperatorSpec[[5]uint32]{Name: "wide", Combine: func(a, b [5]uint32) [5]uint32 { return a }})
 	require.ErrorIs(t, err, driver.ErrElementType)
+	// PTX is looked through even where it is not run.
+	_, err = NewOperator(rt, OperatorSpec[affine]{Name: "affine", Combine: compose, PTX: [][]byte{[]byte("garbage")}})
+	require.ErrorIs(t, err, driver.ErrInvalidPTX)
+	recursive, _, err := ptx.Source("scan_recursive_sum_u32", 70)
+	require.NoError(t, err)
+	_, err = NewOperator(rt, OperatorSpec[affine]{Name: "affine", Combine: compose, PTX: [][]byte{recursive}})
+	require.ErrorIs(t, err, driver.ErrNotFound)
+	require.ErrorContains(t, err, "has no kernel scan_pass_v1_affine")
+	text, _, err := ptx.Source("scan_pass_sum_u32", 70)
+	require.NoError(t, err)
+	text = bytes.ReplaceAll(text, []byte("scan_pass_sum_u32"), []byte("scan_pass_v1_affine"))
+	_, err = NewOperator(rt, OperatorSpec[affine]{Name: "affine", Combine: compose, PTX: [][]byte{text}})
+	require.ErrorIs(t, err, driver.ErrElementType)
+	require.ErrorContains(t, err, "the Go type has 8 bytes, the PTX's Value 4")
 	var none *Operator[affine]
 	require.ErrorIs(t, none.InclusiveScan(t.Context(), nil, nil), driver.ErrNil)
 	require.ErrorIs(t, none.Close(), driver.ErrNil)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -183,17 +184,29 @@ func (k kernel) tiles(n int64) uint64 { return uint64(ceilDiv(n, k.spec.Tile)) }
 // onStream runs a call on host slices on a stream of its own. A stream on which
 // a call failed or was given up is not used again: what is still in it, and its
 // errors, must not reach the next call.
-func (rt *Runtime) onStream(f func(s *Stream) error) error {
+func (rt *Runtime) onStream(call string, f func(s *Stream) error) error {
 	s, err := rt.take()
 	if err != nil {
-		return err
+		return named(call, err)
 	}
 	if err := f(s); err != nil {
 		rt.retire(s)
-		return err
+		return named(call, err)
 	}
 	rt.give(s)
 	return nil
+}
+
+// named makes an error of a layer below say which of the package's calls failed,
+// unless it names a call of the CUDA driver, which the operator wants to see.
+func named(call string, err error) error {
+	var e *driver.Error
+	if errors.As(err, &e) && e.Op != call && !strings.HasPrefix(e.Op, "cu") {
+		c := *e
+		c.Op = call
+		return &c
+	}
+	return err
 }
 
 // retire releases a stream when its work is done, without waiting for it here.

@@ -131,7 +131,7 @@ type Error struct {
 	Kernel      string // at launches and kernel faults
 	Grid, Block Dim3   // at launches
 	N           int64  // the problem's size, at launches
-	Need        int64  // the size needed, with ErrTooSmall
+	Need        int64  // with ErrTooSmall, what is needed: elements, or bytes of a workspace
 	Log         string // the PTX compiler's log, when a module was refused
 }
 
