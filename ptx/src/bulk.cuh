@@ -1,19 +1,13 @@
 #pragma once
 
-#include "device.cuh"
+#include "shared.cuh"
 
 // Bulk copies into shared memory and the barriers that they complete on
-// (sm_90). Addresses of shared memory are 32 bits, as the instructions take them.
+// (sm_90).
 
 #if __CUDA_ARCH__ >= 900
 
 namespace ptxrun {
-
-__device__ __forceinline__ uint32_t shared_address(const void *p) {
-    uint64_t a;
-    asm("cvta.to.shared.u64 %0, %1;" : "=l"(a) : "l"(p));
-    return uint32_t(a);
-}
 
 // Barrier is an mbarrier: a phase completes when all arrivals and all announced
 // bytes are there. Waits name the parity of the phase, 0 for the first; a waiter
@@ -51,30 +45,6 @@ __device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_
 __device__ __forceinline__ void bulk_load(void *to, const void *from, unsigned bytes, Barrier &barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  : : "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(&barrier)) : "memory");
-}
-
-// load_shared loads count consecutive elements, aligned to their total size if
-// that is a power of two, else to 4 bytes.
-template <int count, class T>
-__device__ __forceinline__ void load_shared(T (&x)[count], const void *p) {
-    constexpr int bytes = count * sizeof(T);
-    const uint32_t a = shared_address(p);
-    if constexpr (bytes == 2) {
-        uint16_t w;
-        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(w) : "r"(a) : "memory");
-        copy_bytes(x, &w, 2);
-        return;
-    }
-    uint32_t w[bytes / 4 + (bytes < 4)];
-    if constexpr (bytes == 16) {
-        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(a) : "memory");
-    } else if constexpr (bytes == 8) {
-        asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "r"(a) : "memory");
-    } else {
-#pragma unroll
-        for (int i = 0; i < bytes / 4; i++) asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w[i]) : "r"(a + 4 * i) : "memory");
-    }
-    copy_bytes(x, w, bytes);
 }
 
 }  // namespace ptxrun

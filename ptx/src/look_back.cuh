@@ -59,19 +59,30 @@ struct TileTotals {
     };
 };
 
-// LookBack is a warp's memory of the tiles it has passed.
-template <class Op>
+// PassState is the workspace of a single pass, zero at the start. The tiles'
+// totals follow, apart from the ticket, on which all blocks wait.
+struct alignas(256) PassState {
+    uint64_t ticket;
+    uint64_t unused[31];
+
+    __device__ __forceinline__ uint64_t *totals() { return reinterpret_cast<uint64_t *>(this + 1); }
+};
+
+// LookBack is a warp's memory of the tiles it has passed. Op combines totals in
+// a group, Wide the groups: counts are 32 bits in a tile and 64 in all.
+template <class Op, class Wide = Op>
 struct LookBack {
     using T = typename Op::Value;
+    using Passed = typename Wide::Value;
     TileTotals<T> totals;
-    T passed;        // init ⊕ the totals of all groups before group
+    Passed passed;   // init ⊕ the totals of all groups before group
     uint64_t group;  // of 32 tiles
 
-    __device__ __forceinline__ LookBack(uint64_t *status, T init) : totals{status}, passed(init), group(0) {}
+    __device__ __forceinline__ LookBack(uint64_t *status, Passed init) : totals{status}, passed(init), group(0) {}
 
     // prefix returns init ⊕ the totals of all tiles before tile, which is never
     // less than in the call before. All lanes call it and get it.
-    __device__ __forceinline__ T prefix(uint64_t tile, unsigned lane) {
+    __device__ __forceinline__ Passed prefix(uint64_t tile, unsigned lane) {
         constexpr int ahead = 5;  // groups in flight: 132 blocks take about that many tiles in a turn
         typename TileTotals<T>::Pending p[ahead];
         for (;;) {
@@ -86,9 +97,9 @@ struct LookBack {
             for (int k = 0; k < ahead; k++) {
                 const uint64_t t = group * 32 + lane;
                 const T total = t < tile ? p[k].wait() : Op::identity();
-                const T sum = shuffle(warp_reduce<Op>(total), 0);
-                if (group == last) return Op::combine(passed, sum);
-                passed = Op::combine(passed, sum);
+                const Passed sum = shuffle(warp_reduce<Op>(total), 0);
+                if (group == last) return Wide::combine(passed, sum);
+                passed = Wide::combine(passed, sum);
                 group++;
             }
         }

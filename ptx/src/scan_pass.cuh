@@ -23,15 +23,6 @@ constexpr int pass_part = pass_rows * warp_size * vector_width<T>;
 template <class T>
 constexpr int pass_tile = pass_parts * pass_part<T>;
 
-// PassState is the workspace, zero at the start. The totals of the tiles follow,
-// apart from the ticket, on which all blocks wait.
-struct alignas(256) PassState {
-    uint64_t ticket;
-    uint64_t unused[31];
-
-    __device__ __forceinline__ uint64_t *totals() { return reinterpret_cast<uint64_t *>(this + 1); }
-};
-
 // Vector is the elements that a lane holds of a row, vector_width of the result
 // type, read as In.
 template <class Op, class In, bool = (sizeof(In) < 4 && sizeof(In) == sizeof(typename Op::Value))>

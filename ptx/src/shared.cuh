@@ -1,0 +1,66 @@
+#pragma once
+
+#include "device.cuh"
+
+// Accesses to shared memory in the state space itself. Addresses are 32 bits, as
+// the instructions take them.
+
+namespace ptxrun {
+
+__device__ __forceinline__ uint32_t shared_address(const void *p) {
+    uint64_t a;
+    asm("cvta.to.shared.u64 %0, %1;" : "=l"(a) : "l"(p));
+    return uint32_t(a);
+}
+
+// load_shared loads count consecutive elements, aligned to their total size if
+// that is a power of two, else to 4 bytes.
+template <int count, class T>
+__device__ __forceinline__ void load_shared(T (&x)[count], uint32_t a) {
+    constexpr int bytes = count * sizeof(T);
+    static_assert(bytes <= 2 || bytes % 4 == 0, "whole words, or less than one");
+    if constexpr (bytes <= 2) {
+        uint16_t w;
+        if constexpr (bytes == 1) {
+            asm volatile("ld.shared.u8 %0, [%1];" : "=h"(w) : "r"(a) : "memory");
+        } else {
+            asm volatile("ld.shared.u16 %0, [%1];" : "=h"(w) : "r"(a) : "memory");
+        }
+        copy_bytes(x, &w, bytes);
+        return;
+    }
+    uint32_t w[bytes / 4 + (bytes < 4)];
+    if constexpr (bytes == 16) {
+        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(a) : "memory");
+    } else if constexpr (bytes == 8) {
+        asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "r"(a) : "memory");
+    } else {
+#pragma unroll
+        for (int i = 0; i < bytes / 4; i++) asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w[i]) : "r"(a + 4 * i) : "memory");
+    }
+    copy_bytes(x, w, bytes);
+}
+
+template <int count, class T>
+__device__ __forceinline__ void load_shared(T (&x)[count], const void *p) { load_shared(x, shared_address(p)); }
+
+// store_shared_if stores a value of 1, 2, 4 or 8 bytes, given in words, if keep is
+// not zero. The condition is the instruction's own: no branch.
+template <int bytes>
+__device__ __forceinline__ void store_shared_if(unsigned keep, uint32_t a, uint32_t low, uint32_t high = 0) {
+#define PTXRUN_STORE_IF(type, value) \
+    "{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %0, 0;\n\t@p st.shared." type " [%1], " value ";\n\t}"
+    if constexpr (bytes == 1) {
+        asm volatile(PTXRUN_STORE_IF("u8", "%2") : : "r"(keep), "r"(a), "r"(low) : "memory");
+    } else if constexpr (bytes == 2) {
+        asm volatile(PTXRUN_STORE_IF("u16", "%2") : : "r"(keep), "r"(a), "r"(low) : "memory");
+    } else if constexpr (bytes == 4) {
+        asm volatile(PTXRUN_STORE_IF("u32", "%2") : : "r"(keep), "r"(a), "r"(low) : "memory");
+    } else {
+        static_assert(bytes == 8, "a value has 1, 2, 4 or 8 bytes");
+        asm volatile(PTXRUN_STORE_IF("v2.u32", "{%2, %3}") : : "r"(keep), "r"(a), "r"(low), "r"(high) : "memory");
+    }
+#undef PTXRUN_STORE_IF
+}
+
+}  // namespace ptxrun
