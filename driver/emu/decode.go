@@ -155,13 +155,16 @@ func (d *decoder) parameters(f *ast.Func) {
 				fail(v.Pos, "%s is no kernel parameter", v.Name)
 			}
 			size := count * int64(t.bytes())
+			if size > maxParams {
+				fail(v.Pos, "%d bytes of parameters; the most is %d", size, maxParams)
+			}
 			offset := alignUp(d.fn.paramBytes, alignment(v, t))
 			d.fn.paramBytes = offset + size
 			d.fn.layout = append(d.fn.layout, driver.Param{Offset: int(offset), Size: int(size)})
 			d.declareName(v, &symbol{kind: symbolParam, space: "param", offset: offset, size: size, node: v})
 		}
-		if d.fn.paramBytes > 32764 {
-			fail(f.Pos, "%d bytes of parameters; the most is 32764", d.fn.paramBytes)
+		if d.fn.paramBytes > maxParams {
+			fail(f.Pos, "%d bytes of parameters; the most is %d", d.fn.paramBytes, maxParams)
 		}
 		return
 	}
@@ -199,7 +202,7 @@ func (d *decoder) frame(v *ast.Var) *symbol {
 	}
 	size := count * int64(t.bytes())
 	offset := alignUp(int64(d.fn.local), min(alignment(v, t), 16))
-	if offset+size > maxLocal {
+	if size > maxLocal || offset+size > maxLocal {
 		fail(v.Pos, "more than %d bytes of local memory", maxLocal)
 	}
 	d.fn.local = int32(offset + size)

@@ -30,6 +30,8 @@ const (
 	maxRegisters = 1 << 16 // a function
 	maxConstants = 64 << 10
 	maxLocal     = 512 << 10
+	maxShared    = 48 << 10 // static, a block
+	maxParams    = 32764    // of a kernel, in bytes
 )
 
 // symbol is what a name means.
@@ -262,7 +264,7 @@ func (l *loader) variable(v *ast.Var, sc *scopes) *symbol {
 	case "const":
 		s.kind = symbolConst
 		s.offset = alignUp(int64(len(l.prog.constant)), alignment(v, t))
-		if s.offset+size > maxConstants {
+		if size > maxConstants || s.offset+size > maxConstants {
 			fail(v.Pos, "more than %d bytes of constants", maxConstants)
 		}
 		// The bank never moves: relocations keep slices of it.
@@ -285,6 +287,9 @@ func (l *loader) variable(v *ast.Var, sc *scopes) *symbol {
 			break
 		}
 		s.offset = alignUp(*bytes, alignment(v, t))
+		if size > maxShared || s.offset+size > maxShared {
+			fail(v.Pos, "more than %d bytes of static shared memory", maxShared)
+		}
 		*bytes = s.offset + size
 	default:
 		refuse(v.Pos, "a variable in the space .%s", v.Space)
