@@ -111,9 +111,10 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 	case n == 0:
 		return nil
 	case part[0] == "scan":
-		op, typ := part[2], part[3]
+		op, typ := part[2], part[len(part)-1]
 		size := m.ValueSize
-		in := elements(r, typ, op, int(n))
+		in := elements(r, part[3], op, int(n)) // a narrower type in some
+		out := result(make([]byte, int(n)*size))
 		init := elements(r, typ, op, 1)
 		switch stem {
 		case "scan_upsweep":
@@ -124,13 +125,13 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 				if exclusive == 1 {
 					prefixes = memory(elements(r, typ, op, int(tiles)))
 				}
-				list = append(list, crossing{uint32(tiles), []value{memory(in), result(make([]byte, len(in))), scalar(uint64(n)), prefixes,
+				list = append(list, crossing{uint32(tiles), []value{memory(in), out, scalar(uint64(n)), prefixes,
 					{scalar: init}, scalar(exclusive)}})
 			}
 		default: // a single pass
 			state := make([]byte, 256+tiles*8*int64((size+3)/4))
 			for exclusive := range uint32(2) {
-				list = append(list, crossing{uint32(min(tiles, resident)), []value{memory(in), result(make([]byte, len(in))), scalar(uint64(n)),
+				list = append(list, crossing{uint32(min(tiles, resident)), []value{memory(in), out, scalar(uint64(n)),
 					memory(state), {scalar: init}, scalar(exclusive)}})
 			}
 		}
