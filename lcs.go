@@ -87,11 +87,11 @@ func (s *Stream) lcsSpinWait(ctx context.Context, k kernel, a, b []byte) (int, e
 	copy(host.Bytes[len(a):], b)
 	cells := int64(len(a)) * int64(len(b))
 	tableBytes := align256(cells * 4)
-	table, err := s.s.Alloc(tableBytes + 256)
+	table, err := s.alloc(tableBytes + 256)
 	if err != nil {
 		return 0, err
 	}
-	defer s.s.Free(table)
+	defer s.free(table)
 	ticket := table + driver.Ptr(tableBytes)
 	// All ones is -1, the mark of a cell that is not computed yet.
 	if err := cmp.Or(s.s.Fill(table, 0xff, cells*4), s.s.Fill(ticket, 0, 8)); err != nil {

@@ -164,11 +164,11 @@ func encodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Run
 		return nil, nil, err
 	}
 	err = rt.onStream(call, func(s *Stream) error {
-		p, err := s.s.Alloc(int64(len(src)) * sizeOf[V]())
+		p, err := s.alloc(int64(len(src)) * sizeOf[V]())
 		if err != nil {
 			return err
 		}
-		defer s.s.Free(p)
+		defer s.free(p)
 		if err := s.upload(ctx, p, bytesOf(src)); err != nil {
 			return err
 		}
@@ -188,11 +188,11 @@ func encodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Run
 			return err
 		}
 		valueBytes, lengthBytes := align256(runs*sizeOf[V]()), align256(runs*sizeOf[L]())
-		out, err := s.s.Alloc(valueBytes + lengthBytes + 256)
+		out, err := s.alloc(valueBytes + lengthBytes + 256)
 		if err != nil {
 			return err
 		}
-		defer s.s.Free(out)
+		defer s.free(out)
 		outLengths := out + driver.Ptr(valueBytes)
 		if err := e.write(out, outLengths, outLengths+driver.Ptr(lengthBytes), runs); err != nil {
 			return err
@@ -243,15 +243,15 @@ func newEncoding[V Number, L RunLength](call string, s *Stream, src driver.Ptr, 
 	e.mark, e.finish = v.kernel("rle_mark_"+width+"_"+index), v.kernel("rle_finish_"+width+"_"+index+"_"+length)
 	e.scatter, e.longest = x.kernel("rle_scatter_"+index), x.kernel("rle_longest_u64")
 	e.scan = sumScanner(sumNames["sum_"+index], e.indexSize)
-	e.flags, err = s.s.Alloc(n * e.indexSize)
+	e.flags, err = s.alloc(n * e.indexSize)
 	return e, err
 }
 
 // free releases the workspace in stream order.
 func (e *encoding) free() {
-	e.s.s.Free(e.flags)
+	e.s.free(e.flags)
 	if e.starts != 0 {
-		e.s.s.Free(e.starts)
+		e.s.free(e.starts)
 	}
 }
 
@@ -275,7 +275,7 @@ func (e *encoding) runs() (int64, error) {
 func (e *encoding) write(values, lengths, count driver.Ptr, capacity int64) error {
 	var err error
 	room := max(1, min(e.n, capacity))
-	if e.starts, err = e.s.s.Alloc(room * e.indexSize); err != nil {
+	if e.starts, err = e.s.alloc(room * e.indexSize); err != nil {
 		return err
 	}
 	a := driver.NewArgs().Ptr(e.flags).Uint64(uint64(e.n)).Ptr(e.starts).Uint64(uint64(capacity)).Ptr(count)
@@ -293,11 +293,11 @@ func (e *encoding) write(values, lengths, count driver.Ptr, capacity int64) erro
 }
 
 func (e *encoding) refuseLongRuns(count driver.Ptr, capacity int64, blocks uint64) error {
-	longest, err := e.s.s.Alloc(8)
+	longest, err := e.s.alloc(8)
 	if err != nil {
 		return err
 	}
-	defer e.s.s.Free(longest)
+	defer e.s.free(longest)
 	if err := e.s.s.Fill(longest, 0, 8); err != nil {
 		return err
 	}
@@ -339,11 +339,11 @@ func RLEDecode[V Number, L RunLength](ctx context.Context, rt *Runtime, values [
 	err = rt.onStream(call, func(s *Stream) error {
 		runs := int64(len(values))
 		valueBytes := align256(runs * sizeOf[V]())
-		p, err := s.s.Alloc(valueBytes + runs*sizeOf[L]())
+		p, err := s.alloc(valueBytes + runs*sizeOf[L]())
 		if err != nil {
 			return err
 		}
-		defer s.s.Free(p)
+		defer s.free(p)
 		pLengths := p + driver.Ptr(valueBytes)
 		if err := cmp.Or(s.upload(ctx, p, bytesOf(values)), s.upload(ctx, pLengths, bytesOf(lengths))); err != nil {
 			return err
@@ -363,11 +363,11 @@ func RLEDecode[V Number, L RunLength](ctx context.Context, rt *Runtime, values [
 		if total > math.MaxInt64/sizeOf[V]() {
 			return driver.Errorf(call, driver.ErrOutOfMemory, "%d elements", total)
 		}
-		out, err := s.s.Alloc(total * sizeOf[V]())
+		out, err := s.alloc(total * sizeOf[V]())
 		if err != nil {
 			return err
 		}
-		defer s.s.Free(out)
+		defer s.free(out)
 		if err := d.write(out, total, c.decode); err != nil {
 			return err
 		}
@@ -452,7 +452,7 @@ func newDecoding[V Number, L RunLength](call string, s *Stream, values, lengths 
 	if d.mod, err = s.rt.module("rle_" + d.width); err != nil {
 		return nil, err
 	}
-	if d.ends, err = s.s.Alloc(runs * 8); err != nil {
+	if d.ends, err = s.alloc(runs * 8); err != nil {
 		return nil, err
 	}
 	k := x.kernel("rle_ends_" + widthName(sizeOf[L]()))
@@ -470,7 +470,7 @@ func newDecoding[V Number, L RunLength](call string, s *Stream, values, lengths 
 	return d, nil
 }
 
-func (d *decoding) free() { d.s.s.Free(d.ends) }
+func (d *decoding) free() { d.s.free(d.ends) }
 
 // total waits for the scan and returns the number of elements.
 func (d *decoding) total() (int64, error) {

@@ -452,17 +452,17 @@ func hostScan[Out, In any](ctx context.Context, call string, rt *Runtime, sc *sc
 		return err
 	}
 	return rt.onStream(call, func(s *Stream) error {
-		in, err := s.s.Alloc(int64(len(src)) * sizeOf[In]())
+		in, err := s.alloc(int64(len(src)) * sizeOf[In]())
 		if err != nil {
 			return err
 		}
-		defer s.s.Free(in)
+		defer s.free(in)
 		out := in
 		if !inPlace {
-			if out, err = s.s.Alloc(int64(len(dst)) * sizeOf[Out]()); err != nil {
+			if out, err = s.alloc(int64(len(dst)) * sizeOf[Out]()); err != nil {
 				return err
 			}
-			defer s.s.Free(out)
+			defer s.free(out)
 		}
 		if err := s.upload(ctx, in, bytesOf(src)); err != nil {
 			return err
@@ -539,10 +539,10 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 	switch {
 	case plan.Bytes == 0:
 	case c.workspace == nil:
-		if w, err = s.s.Alloc(plan.Bytes); err != nil {
+		if w, err = s.alloc(plan.Bytes); err != nil {
 			return err
 		}
-		defer s.s.Free(w)
+		defer s.free(w)
 	case c.workspace.n < plan.Bytes:
 		return &driver.Error{Op: call, Code: driver.ErrTooSmall, N: n, Need: plan.Bytes,
 			Detail: fmt.Sprintf("the workspace has %d bytes, %d are needed", c.workspace.n, plan.Bytes)}

@@ -22,6 +22,12 @@ type Stream struct {
 	word [8]byte    // what read reads, under mu
 
 	pinned driver.HostMemory // of mapped
+
+	// A stream of the pool keeps a little device memory, from which small
+	// allocations are taken one behind the other until all are freed.
+	pooled           bool
+	scratch          driver.Ptr
+	scratchAt, inUse int64
 }
 
 // NewStream returns a stream of the runtime's device. Close it when it is no
@@ -72,7 +78,45 @@ func (s *Stream) Close() error {
 }
 
 func (s *Stream) release() error {
-	return errors.Join(s.s.Synchronize(), s.unmap(), s.s.Close())
+	err := errors.Join(s.s.Synchronize(), s.unmap())
+	if s.scratch != 0 {
+		err = errors.Join(err, s.s.Free(s.scratch))
+	}
+	return errors.Join(err, s.s.Close())
+}
+
+// keptScratch is the device memory that a stream of the pool keeps, enough for
+// calls whose time an allocation would show in.
+const keptScratch = 1 << 20
+
+// alloc is the driver's Alloc, and free its Free, in stream order. Small pieces
+// come from the stream's own memory: what follows in the stream comes after the
+// last use of what was freed.
+func (s *Stream) alloc(bytes int64) (driver.Ptr, error) {
+	need := align256(bytes)
+	if !s.pooled || need > keptScratch-s.scratchAt {
+		return s.s.Alloc(bytes)
+	}
+	if s.scratch == 0 {
+		var err error
+		if s.scratch, err = s.s.Alloc(keptScratch); err != nil {
+			return 0, err
+		}
+	}
+	p := s.scratch + driver.Ptr(s.scratchAt)
+	s.scratchAt += need
+	s.inUse++
+	return p, nil
+}
+
+func (s *Stream) free(p driver.Ptr) {
+	if s.scratch == 0 || p < s.scratch || p >= s.scratch+keptScratch {
+		s.s.Free(p)
+		return
+	}
+	if s.inUse--; s.inUse == 0 {
+		s.scratchAt = 0
+	}
 }
 
 // keptPinned is how much page-locked memory a stream keeps between calls.
@@ -151,7 +195,7 @@ func (rt *Runtime) take() (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{rt: rt, s: s}, nil
+	return &Stream{rt: rt, s: s, pooled: true}, nil
 }
 
 func (rt *Runtime) give(s *Stream) {

@@ -51,12 +51,7 @@ func ScanPass[In, T any](op Op[T], convert func(dst []T, in []In)) driver.Twin {
 		}
 		l.Parallel(pieces, func(p int64) {
 			lo, hi := bounds(p)
-			dst := out[lo:hi]
-			op.Scan(starts[p], dst, source(lo, hi))
-			if exclusive {
-				copy(dst[1:], dst)
-				dst[0] = starts[p]
-			}
+			scanPiece(op, out[lo:hi], source(lo, hi), starts[p], exclusive)
 		})
 		return nil
 	}

@@ -49,6 +49,10 @@ func ScanDownsweep[T any](op Op[T], tile int64) driver.Twin {
 			return err
 		}
 		tiles := ceilDiv(n, tile)
+		if prefixesAt == 0 && tiles == 1 { // no closure, so that small scans allocate nothing
+			scanPiece(op, out, in, init, exclusive)
+			return nil
+		}
 		var prefixes []T
 		if prefixesAt != 0 {
 			if prefixes, err = driver.Slice[T](l.Mem, prefixesAt, tiles); err != nil {
@@ -61,14 +65,18 @@ func ScanDownsweep[T any](op Op[T], tile int64) driver.Twin {
 				start = prefixes[b]
 			}
 			lo, hi := b*tile, min(n, (b+1)*tile)
-			dst := out[lo:hi]
-			op.Scan(start, dst, in[lo:hi])
-			if exclusive {
-				copy(dst[1:], dst)
-				dst[0] = start
-			}
+			scanPiece(op, out[lo:hi], in[lo:hi], start, exclusive)
 		})
 		return nil
+	}
+}
+
+// scanPiece scans in from start.
+func scanPiece[T any](op Op[T], dst, in []T, start T, exclusive bool) {
+	op.Scan(start, dst, in)
+	if exclusive {
+		copy(dst[1:], dst)
+		dst[0] = start
 	}
 }
 
