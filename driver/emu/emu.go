@@ -76,9 +76,9 @@ func WithWorkers(n int) Option { return func(o *options) { o.workers = n } }
 func WithRaceCheck() Option { return func(o *options) { o.checks.race = true } }
 
 // WithInitCheck reports the use of what was read from global or shared memory
-// that nothing wrote: as an address, a condition, in an atomic, or to be stored
-// in global memory. Reading alone is no error. Page-locked host memory counts as
-// written.
+// that nothing wrote: as an address, a condition, in an atomic or a vote, or to
+// be stored in global memory by a weak store. Reading alone is no error.
+// Page-locked host memory counts as written.
 func WithInitCheck() Option { return func(o *options) { o.checks.init = true } }
 
 // WithProfile counts instructions and memory traffic for [Device.Profile].

@@ -8,7 +8,8 @@ import (
 // is no error yet, for vectors that reach beyond the data are read everywhere and
 // their ends dropped. It is an error to use such bits: as an address, as a
 // condition, in an atomic or a vote, or to store them in global memory. Shared
-// memory takes them over.
+// memory takes them over, and global memory by strong stores: what blocks tell
+// each other need not be used either.
 //
 // A register's taint has a bit set where the register's bit is undefined.
 type taint struct {
@@ -319,7 +320,7 @@ func (w *warp) writeTaint(in *instr, v *view) {
 				have.set(first, uint64(m.size))
 				return
 			}
-			if v.space == spaceGlobal {
+			if v.space == spaceGlobal && !m.strong {
 				w.undefined(in, 1<<lane, "what it stores", line)
 			}
 			for i := range uint64(m.size) {
@@ -334,27 +335,34 @@ func (w *warp) writeTaint(in *instr, v *view) {
 }
 
 // warpTaint is the taint of a warp instruction's result: a shuffle passes on
-// what it reads, the others may use defined bits only. b and c are the lanes'
-// operands.
+// what it reads, a redux joins its operands, the others may use defined bits
+// only. b and c are the lanes' operands.
 func (w *warp) warpTaint(parts []part, all uint32, b, c *lanes) *lanes {
-	var t, v lanes
+	var t lanes
 	savedFrame, savedMask := w.frame, w.mask
 	defer func() { w.frame, w.mask = savedFrame, savedMask }()
+	op := parts[0].in.warp.op
 	for _, p := range parts {
 		w.frame, w.mask = p.frame, p.mask
 		w.defined(p.in, p.in.warp.mask, "a mask")
 		w.defined(p.in, p.in.b, "a lane number")
 		w.defined(p.in, p.in.c, "a lane number")
 		w.definedPredicate(p.in, p.in.r, p.mask, "a vote")
-		if p.in.warp.op != warpShuffle {
+		if op != warpShuffle && op != warpRedux {
 			w.defined(p.in, p.in.a, "an operand")
 			continue
 		}
 		a, _ := w.tainted(p.in.a)
 		w.active(func(lane int) { t[lane] = a[lane] })
 	}
-	if parts[0].in.warp.op == warpShuffle {
+	var v lanes
+	switch op {
+	case warpShuffle:
 		w.shuffle(parts, all, &t, b, c, &v)
+	case warpRedux:
+		if anyLanes(&t)&all != 0 {
+			v = *spread(full)
+		}
 	}
 	return &v
 }
