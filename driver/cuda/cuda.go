@@ -3,9 +3,9 @@
 //
 // It is compiled in by the build tag cuda, needs cgo, and then takes a C
 // compiler but no CUDA toolkit: the header and the link script that the binding
-// asks for are part of this package, and [Env] returns the two environment
-// variables that point the go command to them. Without the tag the package has
-// the same functions, and [Open] says what is missing.
+// asks for are part of this package, and [Env] returns the environment variables
+// that point the go command to them. Without the tag the package has the same
+// functions, and [Open] says what is missing.
 //
 // A program built with the tag starts on every machine. The driver library is
 // opened, not linked: it is libcuda.so.1 from the system's library path, or the
@@ -16,3 +16,9 @@
 package cuda
 
 //go:generate go run ../../internal/cudasym
+
+import (
+	// Folders of files for C, which go mod vendor would leave out otherwise.
+	_ "github.com/ptxrun/ptxrun/driver/cuda/include"
+	_ "github.com/ptxrun/ptxrun/driver/cuda/link"
+)

@@ -39,27 +39,27 @@ type device struct {
 	host hostTable
 }
 
-// initialise makes the real cuInit and returns the driver's API version.
-func initialise() (version int, err error) {
+// initialise makes the real cuInit and returns the driver's API version and the
+// number of GPUs.
+func initialise() (version, gpus int, err error) {
 	if err := failure("cuInit", driver.Code(C.ptxrun_cu_init())); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if version = cu.Version(); version <= 0 {
-		return 0, failure("cuDriverGetVersion", driver.ErrUnknown)
+		return 0, 0, failure("cuDriverGetVersion", driver.ErrUnknown)
 	}
-	return version, nil
+	if gpus, err = cu.NumDevices(); err != nil {
+		return 0, 0, failure("cuDeviceGetCount", codeOf(err))
+	}
+	return version, gpus, nil
 }
 
 // Devices describes the GPUs of this machine in the order of their ordinals,
 // without opening them.
 func Devices() ([]driver.Info, error) {
-	version, err := initialise()
+	version, n, err := initialise()
 	if err != nil {
 		return nil, err
-	}
-	n, err := cu.NumDevices()
-	if err != nil {
-		return nil, failure("cuDeviceGetCount", codeOf(err))
 	}
 	infos := make([]driver.Info, n)
 	for i := range infos {
@@ -82,13 +82,9 @@ func Open(ordinal int) (driver.Device, error) {
 }
 
 func open(ordinal int) (*device, error) {
-	version, err := initialise()
+	version, n, err := initialise()
 	if err != nil {
 		return nil, err
-	}
-	n, err := cu.NumDevices()
-	if err != nil {
-		return nil, failure("cuDeviceGetCount", codeOf(err))
 	}
 	if n == 0 {
 		return nil, failure("cuDeviceGetCount", driver.ErrNoDevice)

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os/exec"
 	"path/filepath"
@@ -10,26 +11,41 @@ import (
 	"github.com/ptxrun/ptxrun/driver"
 )
 
-const modulePath = "github.com/ptxrun/ptxrun"
+const packagePath = "github.com/ptxrun/ptxrun/driver/cuda"
 
 // Env returns the settings with which go build -tags cuda finds this package's
-// cuda.h and libcuda.so, as NAME=value: CGO_CFLAGS, then CGO_LDFLAGS. It asks
-// the go command where the module lies, as seen from the folder dir ("" is the
+// cuda.h and libcuda.so, as NAME=value: CGO_ENABLED, without which a machine
+// that lacks a C compiler would build without CUDA in silence, then CGO_CFLAGS
+// and CGO_LDFLAGS, which are what they are now with a flag more. It asks the go
+// command where this package lies, as seen from the folder dir ("" is the
 // current one), which is that of a module that requires ptxrun or of ptxrun.
 func Env(dir string) ([]string, error) {
-	root, err := moduleDir(dir)
-	if err != nil {
+	var pkg struct{ Dir string }
+	if err := ask(dir, &pkg, "list", "-find", "-json=Dir", packagePath); err != nil {
 		return nil, err
 	}
-	at := filepath.Join(root, "driver", "cuda")
+	var now struct{ CGO_CFLAGS, CGO_LDFLAGS string }
+	if err := ask(dir, &now, "env", "-json", "CGO_CFLAGS", "CGO_LDFLAGS"); err != nil {
+		return nil, err
+	}
 	return []string{
-		"CGO_CFLAGS=" + flag("-I"+filepath.Join(at, "include")),
-		"CGO_LDFLAGS=" + flag("-L"+filepath.Join(at, "link")),
+		"CGO_ENABLED=1",
+		"CGO_CFLAGS=" + with(now.CGO_CFLAGS, "-I"+filepath.Join(pkg.Dir, "include")),
+		"CGO_LDFLAGS=" + with(now.CGO_LDFLAGS, "-L"+filepath.Join(pkg.Dir, "link")),
 	}, nil
 }
 
-// flag quotes a flag in the way that the go command splits these variables.
-func flag(s string) string {
+// with adds a flag to flags, unless it is there.
+func with(flags, add string) string {
+	add = quote(add)
+	if strings.Contains(" "+flags+" ", " "+add+" ") {
+		return flags
+	}
+	return strings.TrimSpace(flags + " " + add)
+}
+
+// quote quotes a flag in the way that the go command splits these variables.
+func quote(s string) string {
 	switch {
 	case !strings.ContainsAny(s, " \t'\""):
 		return s
@@ -40,26 +56,20 @@ func flag(s string) string {
 	}
 }
 
-func moduleDir(dir string) (string, error) {
-	fail := func(format string, args ...any) (string, error) {
-		return "", driver.Errorf("cgoenv", driver.ErrNotFound, format, args...)
-	}
-	// -mod=readonly: a vendor folder has no Dir to report, and would lack the
-	// folders that hold no Go files.
-	cmd := exec.Command("go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", modulePath)
+// ask decodes the JSON that the go command answers with in a folder.
+func ask(dir string, answer any, args ...string) error {
+	cmd := exec.Command("go", args...)
 	cmd.Dir = dir
 	out, err := cmd.Output()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		return fail("the go command does not know the module %s here; run this in the folder of a module that requires it: %s",
-			modulePath, bytes.TrimSpace(exit.Stderr))
-	case err != nil:
-		return fail("the go command is needed to find the module %s: %v", modulePath, err)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return driver.Errorf("cgoenv", driver.ErrNotFound,
+			"the go command does not find %s; run this in the folder of a module that requires it: %s", packagePath, bytes.TrimSpace(exit.Stderr))
 	}
-	root := string(bytes.TrimSpace(out))
-	if root == "" {
-		return fail("the module %s is not downloaded; run go mod download", modulePath)
+	if err != nil {
+		return driver.Errorf("cgoenv", driver.ErrNotFound, "the go command is needed to find %s: %v", packagePath, err)
 	}
-	return root, nil
+	if err := json.Unmarshal(out, answer); err != nil {
+		return driver.Errorf("cgoenv", driver.ErrUnknown, "the answer of go %s: %v", args[0], err)
+	}
+	return nil
 }

@@ -83,11 +83,14 @@ func (k *kernel) Occupancy(threads int, dynamicShared int64) (blocks int, err er
 
 func (k *kernel) SetMaxDynamicShared(bytes int64) error {
 	const op = "cuFuncSetAttribute"
+	if bytes < 0 {
+		return k.named(driver.Errorf(op, driver.ErrInvalidValue, "%d bytes of dynamic shared memory", bytes))
+	}
 	a, err := k.Attributes()
 	if err != nil {
 		return err
 	}
-	if limit := k.mod.dev.info.SharedPerBlockMax - a.SharedStatic; bytes < 0 || bytes > limit {
+	if limit := k.mod.dev.info.SharedPerBlockMax - a.SharedStatic; bytes > limit {
 		return k.named(driver.Errorf(op, driver.ErrTooLarge, "%d bytes of dynamic shared memory, of at most %d", bytes, limit))
 	}
 	if err := k.mod.begin(op); err != nil {

@@ -1,4 +1,4 @@
-//go:build cuda && cgo && linux
+//go:build cuda && cgo && linux && (amd64 || arm64)
 
 package cuda_test
 
@@ -26,6 +26,9 @@ const (
 	libEnv   = "PTXRUN_LIBCUDA"
 )
 
+// atStart are the driver calls made before main.
+var atStart []string
+
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		_, err := cuda.Open(0)
@@ -39,6 +42,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
+	atStart = fake.Trace()
 	code := m.Run()
 	if os.Getenv(libEnv) == library(fake.Driver) {
 		os.RemoveAll(dir)

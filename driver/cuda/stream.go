@@ -175,41 +175,42 @@ func (s *stream) freeReached() error {
 }
 
 func (s *stream) CopyToDevice(dst driver.Ptr, src []byte) error {
-	const op = "cuMemcpyHtoDAsync"
-	d := s.dev
-	switch {
-	case len(src) == 0:
-		return s.nothing(op)
-	case d.host.contains(src):
-		return s.do(op, func() error {
-			return cu.MemcpyHtoDAsync(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src)), s.s)
+	return s.copyHost("cuMemcpyHtoDAsync", src,
+		func(src unsafe.Pointer, bytes int64) error {
+			return cu.MemcpyHtoDAsync(cu.DevicePtr(dst), src, bytes, s.s)
+		},
+		func(src *C.uchar, bytes C.size_t) C.CUresult {
+			return C.ptxrun_cu_copy_to_device(s.dev.raw, C.CUdeviceptr(dst), src, bytes, s.raw)
 		})
-	}
-	if err := s.begin(op); err != nil {
-		return err
-	}
-	defer s.leave()
-	return d.fail(op, driver.Code(C.ptxrun_cu_copy_to_device(
-		d.raw, C.CUdeviceptr(dst), (*C.uchar)(unsafe.Pointer(&src[0])), C.size_t(len(src)), s.raw)))
 }
 
 func (s *stream) CopyToHost(dst []byte, src driver.Ptr) error {
-	const op = "cuMemcpyDtoHAsync"
+	return s.copyHost("cuMemcpyDtoHAsync", dst,
+		func(dst unsafe.Pointer, bytes int64) error {
+			return cu.MemcpyDtoHAsync(dst, cu.DevicePtr(src), bytes, s.s)
+		},
+		func(dst *C.uchar, bytes C.size_t) C.CUresult {
+			return C.ptxrun_cu_copy_to_host(s.dev.raw, dst, C.CUdeviceptr(src), bytes, s.raw)
+		})
+}
+
+// copyHost copies between the device and b: with pinned if b is page-locked
+// memory, which the driver goes on to use after the call, else with paged, which
+// is done with b when it returns.
+func (s *stream) copyHost(op string, b []byte,
+	pinned func(unsafe.Pointer, int64) error, paged func(*C.uchar, C.size_t) C.CUresult) error {
 	d := s.dev
 	switch {
-	case len(dst) == 0:
+	case len(b) == 0:
 		return s.nothing(op)
-	case d.host.contains(dst):
-		return s.do(op, func() error {
-			return cu.MemcpyDtoHAsync(unsafe.Pointer(&dst[0]), cu.DevicePtr(src), int64(len(dst)), s.s)
-		})
+	case d.host.contains(b):
+		return s.do(op, func() error { return pinned(unsafe.Pointer(&b[0]), int64(len(b))) })
 	}
 	if err := s.begin(op); err != nil {
 		return err
 	}
 	defer s.leave()
-	return d.fail(op, driver.Code(C.ptxrun_cu_copy_to_host(
-		d.raw, (*C.uchar)(unsafe.Pointer(&dst[0])), C.CUdeviceptr(src), C.size_t(len(dst)), s.raw)))
+	return d.fail(op, driver.Code(paged((*C.uchar)(unsafe.Pointer(&b[0])), C.size_t(len(b)))))
 }
 
 // nothing is a call of op that has nothing to do.
