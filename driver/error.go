@@ -135,9 +135,18 @@ type Error struct {
 	Log         string // the PTX compiler's log, when a module was refused
 }
 
+// Error is the message with the library's name in front, followed by the log.
 func (e *Error) Error() string {
+	text := "ptxrun: " + e.Message()
+	if e.Log != "" {
+		text += "\n" + strings.TrimRight(e.Log, "\n\x00")
+	}
+	return text
+}
+
+// Message is the error in one line, without the log.
+func (e *Error) Message() string {
 	var b strings.Builder
-	b.WriteString("ptxrun: ")
 	b.WriteString(e.Op)
 	b.WriteString(": ")
 	b.WriteString(e.Code.Error())
@@ -157,10 +166,6 @@ func (e *Error) Error() string {
 			fmt.Fprintf(&b, ", n %d", e.N)
 		}
 		b.WriteString("]")
-	}
-	if e.Log != "" {
-		b.WriteString("\n")
-		b.WriteString(strings.TrimRight(e.Log, "\n\x00"))
 	}
 	return b.String()
 }

@@ -29,7 +29,7 @@ func WithMemoryChecks() Option {
 //
 // Errors: ErrInvalidValue for an option or a PTXRUN_MEMORY that makes no sense.
 func Open(opts ...Option) (driver.Device, error) {
-	return hostdev.New(driver.Info{
+	d, err := hostdev.New(driver.Info{
 		Kind:               driver.KindCPU,
 		Name:               processor(),
 		Multiprocessors:    runtime.GOMAXPROCS(0),
@@ -40,4 +40,8 @@ func Open(opts ...Option) (driver.Device, error) {
 		SharedPerBlockMax:  48 << 10,
 		TotalMemory:        hostdev.TotalMemory(),
 	}, backend{}, opts...)
+	if err != nil {
+		return nil, err // and not d, a nil pointer that is no nil interface
+	}
+	return d, nil
 }

@@ -56,8 +56,9 @@ func TestMemoryLimit(t *testing.T) {
 	d := open(t, WithMemoryLimit(1<<20))
 	_, err := d.Alloc(1<<20 + 1)
 	require.ErrorIs(t, err, driver.ErrOutOfMemory)
-	_, err = Open(WithMemoryLimit(0))
+	none, err := Open(WithMemoryLimit(0))
 	require.ErrorIs(t, err, driver.ErrInvalidValue)
+	require.True(t, none == nil, "an interface that holds a nil pointer is not nil")
 }
 
 func TestMemoryChecks(t *testing.T) {

@@ -534,7 +534,7 @@ func TestLaunchRefused(t *testing.T) {
 	require.NoError(t, r.s.Launch(r.kernel("small"), shared(47<<10), args()))
 
 	small := r.kernel("small")
-	require.ErrorIs(t, small.SetMaxDynamicShared(99<<10+1), driver.ErrInvalidValue)
+	require.ErrorIs(t, small.SetMaxDynamicShared(99<<10+1), driver.ErrTooLarge)
 	require.ErrorIs(t, small.SetMaxDynamicShared(-1), driver.ErrInvalidValue)
 	require.NoError(t, small.SetMaxDynamicShared(99<<10))
 	require.NoError(t, r.s.Launch(r.kernel("small"), shared(99<<10), args()))

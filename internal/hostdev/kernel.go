@@ -62,8 +62,11 @@ func (k *kernel) SetMaxDynamicShared(bytes int64) error {
 	if err := k.module.usable(name); err != nil {
 		return err
 	}
-	if most := k.module.dev.info.SharedPerBlockMax - k.attributes.SharedStatic; bytes < 0 || bytes > most {
-		return k.errorf(name, driver.ErrInvalidValue, "%d bytes; the most is %d", bytes, most)
+	if bytes < 0 {
+		return k.errorf(name, driver.ErrInvalidValue, "%d bytes", bytes)
+	}
+	if most := k.module.dev.info.SharedPerBlockMax - k.attributes.SharedStatic; bytes > most {
+		return k.errorf(name, driver.ErrTooLarge, "%d bytes; the most is %d", bytes, most)
 	}
 	k.maxDynamic.Store(bytes)
 	return nil
