@@ -22,9 +22,9 @@ type scan struct {
 const scanTile = 4096
 
 func newScan(r *rig, n int) *scan {
-	text, _, err := ptx.Source("scan_sum_u32", r.dev.Info().Capability)
+	text, _, err := ptx.Source("scan_recursive_sum_u32", r.dev.Info().Capability)
 	require.NoError(r.t, err)
-	m := r.load("scan_sum_u32", string(text))
+	m := r.load("scan_recursive_sum_u32", string(text))
 	s := &scan{r: r, n: n, tiles: (n + scanTile - 1) / scanTile}
 	s.upsweep, err = m.Kernel("scan_upsweep_sum_u32")
 	require.NoError(r.t, err)

@@ -17,9 +17,13 @@ type part struct {
 func (w *warp) together(gi int, in *instr) bool {
 	g := &w.groups[gi]
 	want := w.src(in.warp.mask)
-	first := bits.TrailingZeros32(w.mask) & 31
-	if m := uint32(want[first]); m&w.live == w.mask && w.same(want, w.mask, m) {
-		w.execute([]part{{in, g.frame, w.mask}}, m)
+	m := in.warp.constant
+	if !in.warp.isConstant {
+		m = uint32(want[bits.TrailingZeros32(w.mask)&31])
+	}
+	if m&w.live == w.mask && (in.warp.isConstant || w.same(want, w.mask, m)) {
+		w.alone[0] = part{in, g.frame, w.mask}
+		w.execute(w.alone[:])
 		return true
 	}
 	// Lanes that are not to execute it go on.
@@ -54,7 +58,7 @@ func (w *warp) together(gi int, in *instr) bool {
 			w.fault(in, out, faultMask, m)
 		}
 		if have == m&w.live {
-			w.execute(parts, m)
+			w.execute(parts)
 			w.advance(have)
 		}
 	}
@@ -89,21 +93,28 @@ func (w *warp) advance(lanes uint32) {
 	}
 }
 
-// execute runs a warp instruction for the parts, m being the mask they gave.
-func (w *warp) execute(parts []part, m uint32) {
+// execute runs a warp instruction for the parts.
+func (w *warp) execute(parts []part) {
 	saved, savedMask := w.frame, w.mask
-	var a, b, c, d lanes
+	var gathered [3]lanes
+	var d lanes
 	var votes, lanes, p uint32
+	a, b, c := w.src(parts[0].in.a), w.src(parts[0].in.b), w.src(parts[0].in.c)
+	if len(parts) > 1 {
+		a, b, c = &gathered[0], &gathered[1], &gathered[2]
+	}
 	for _, t := range parts {
 		w.frame = t.frame
+		votes |= w.predicate(t.in.r) & t.mask
+		lanes |= t.mask
+		if len(parts) == 1 {
+			break
+		}
 		x, y, z := w.src(t.in.a), w.src(t.in.b), w.src(t.in.c)
-		v := w.predicate(t.in.r)
 		for rest := t.mask; rest != 0; rest &= rest - 1 {
 			i := bits.TrailingZeros32(rest) & 31
 			a[i], b[i], c[i] = x[i], y[i], z[i]
 		}
-		votes |= v & t.mask
-		lanes |= t.mask
 	}
 	op := parts[0].in.warp
 	all := func(v bool) uint32 {
@@ -114,7 +125,7 @@ func (w *warp) execute(parts []part, m uint32) {
 	}
 	switch op.op {
 	case warpShuffle:
-		p = w.shuffle(parts, lanes, &a, &b, &c, &d)
+		p = w.shuffle(parts, lanes, a, b, c, &d)
 	case warpVote:
 		switch op.mode {
 		case "all":
@@ -144,7 +155,7 @@ func (w *warp) execute(parts []part, m uint32) {
 			}
 		}
 	case warpRedux:
-		fill(&d, reduce(op, lanes, &a))
+		fill(&d, reduce(op, lanes, a))
 	case warpElect:
 		leader := bits.TrailingZeros32(lanes)
 		fill(&d, uint64(leader))
@@ -154,7 +165,7 @@ func (w *warp) execute(parts []part, m uint32) {
 	}
 	var taints *[32]uint64
 	if w.taint != nil {
-		taints = w.warpTaint(parts, lanes, &b, &c)
+		taints = w.warpTaint(parts, lanes, b, c)
 	}
 	for _, t := range parts {
 		w.frame, w.mask = t.frame, t.mask
@@ -174,6 +185,7 @@ func (w *warp) execute(parts []part, m uint32) {
 
 // shuffle computes d and returns which lanes had a source in their segment.
 func (w *warp) shuffle(parts []part, lanes uint32, a, b, c, d *lanes) (p uint32) {
+	mode := parts[0].in.warp.shuffle
 	for rest := lanes; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest) & 31
 		lane := uint32(i)
@@ -181,14 +193,14 @@ func (w *warp) shuffle(parts []part, lanes uint32, a, b, c, d *lanes) (p uint32)
 		last := lane&seg | clamp&^seg
 		var from uint32
 		var ok bool
-		switch parts[0].in.warp.mode {
-		case "up":
+		switch mode {
+		case shuffleUp:
 			from = lane - by
 			ok = int32(from) >= int32(last)
-		case "down":
+		case shuffleDown:
 			from = lane + by
 			ok = from <= last
-		case "bfly":
+		case shuffleBfly:
 			from = lane ^ by
 			ok = from <= last
 		default:

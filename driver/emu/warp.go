@@ -78,6 +78,7 @@ type warp struct {
 	tmp  lanes
 	seen regionCache
 
+	alone  [1]part      // spares an allocation for each warp instruction
 	copies []laneCopies // cp.async of each lane
 	fences uint32       // for the check of races
 	taint  *taint       // for the check of uninitialised memory, else nil

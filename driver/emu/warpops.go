@@ -7,10 +7,14 @@ import (
 // warpOp is an instruction that lanes of a warp execute together.
 type warpOp struct {
 	op   warpKind
-	mode string // of a shuffle, vote, match or redux
-	typ  typ
-	mask slot // the lanes taking part
-	q    bool // a second result is wanted
+	mode string // of a vote, match or redux
+	// shuffle is a shuffle's mode.
+	shuffle shuffleMode
+	typ     typ
+	mask    slot // the lanes taking part
+	// constant is the mask if it is no register's, which spares asking all lanes.
+	constant   uint32
+	isConstant bool
 }
 
 type warpKind uint8
@@ -24,6 +28,17 @@ const (
 	warpBarrier
 )
 
+type shuffleMode uint8
+
+const (
+	shuffleUp shuffleMode = iota
+	shuffleDown
+	shuffleBfly
+	shuffleIdx
+)
+
+var shuffleModes = map[string]shuffleMode{"up": shuffleUp, "down": shuffleDown, "bfly": shuffleBfly, "idx": shuffleIdx}
+
 // together decodes what the instructions have in common.
 func (d *decoder) together(op warpKind, mode string, t typ, mask ast.Operand) *warpOp {
 	w := &warpOp{op: op, mode: mode, typ: t}
@@ -32,6 +47,9 @@ func (d *decoder) together(op warpKind, mode string, t typ, mask ast.Operand) *w
 	in.d = -1
 	in.a, in.b, in.c = d.extra(extra{}), d.extra(extra{}), d.extra(extra{})
 	d.use(&w.mask, mask, b32, exact)
+	if n, ok := mask.(*ast.Number); ok {
+		w.constant, w.isConstant = uint32(n.Bits), true
+	}
 	return w
 }
 
@@ -47,7 +65,7 @@ func decodeShuffle(d *decoder, m *mods) {
 	mode := m.must("up", "down", "bfly", "idx")
 	m.require(m.typ(), "b", 32)
 	args := d.args(5, 5)
-	d.together(warpShuffle, mode, b32, args[4])
+	d.together(warpShuffle, "", b32, args[4]).shuffle = shuffleModes[mode]
 	to, p := d.pair(args[0])
 	d.def(&d.in.d, to, b32, exact)
 	if p != nil {
