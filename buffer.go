@@ -54,9 +54,10 @@ func NewBuffer[T any](rt *Runtime, n int) (*Buffer[T], error) {
 
 // NewBufferFrom allocates a buffer that holds a copy of src.
 func NewBufferFrom[T any](s *Stream, src []T) (*Buffer[T], error) {
-	if s == nil {
-		return nil, driver.Errorf("NewBufferFrom", driver.ErrNil, "stream")
+	if err := s.begin("NewBufferFrom"); err != nil {
+		return nil, err
 	}
+	defer s.end()
 	b, err := NewBuffer[T](s.rt, len(src))
 	if err != nil {
 		return nil, err
@@ -121,10 +122,14 @@ func (b *Buffer[T]) Free() error {
 	if b.ptr == 0 {
 		return nil
 	}
+	if err := b.rt.dev.Free(b.ptr); err != nil {
+		b.free.Store(false) // it is still there, and can be freed again
+		return named(op, err)
+	}
 	b.rt.mu.Lock()
 	delete(b.rt.buffers, b.ptr)
 	b.rt.mu.Unlock()
-	return b.rt.dev.Free(b.ptr)
+	return nil
 }
 
 // CopyFrom copies src, of the buffer's length, to the device in stream order.

@@ -154,6 +154,14 @@ func bulkKernel(suffix string, size, inSize int, t driver.Twin) KernelSpec {
 	return k
 }
 
+// operatorKernels are the kernels of a caller's operator, in the order of the
+// kernelUpsweep and following constants.
+func operatorKernels(name string, size int, upsweep, downsweep, pass driver.Twin) []KernelSpec {
+	suffix := operatorABI + name
+	return append(scanKernels(suffix, size, upsweep, downsweep),
+		passKernel(suffix, size, pass), bulkKernel(suffix, size, size, pass))
+}
+
 // scanModule is one way to scan with an operator on elements of type in, giving t.
 func scanModule[T any](kind, op string, in, t elemType, o twin.Op[T], targets []int, kernels ...KernelSpec) ModuleSpec {
 	suffix := scanSuffix(op, in, t)

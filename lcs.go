@@ -48,7 +48,7 @@ func WithLCSStrategy(s LCSStrategy) LCSOption { return LCSOption{s} }
 // ErrOutOfMemory.
 func LCSLength(ctx context.Context, rt *Runtime, a, b []byte, opts ...LCSOption) (int, error) {
 	const call = "LCSLength"
-	if err := rt.begin(call); err != nil {
+	if err := rt.beginHost(ctx, call); err != nil {
 		return 0, err
 	}
 	defer rt.end()

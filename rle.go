@@ -153,7 +153,7 @@ func RLEEncodeBuffer[V Number, L RunLength](s *Stream, values *Buffer[V], length
 }
 
 func encodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Runtime, src []V, opts []RLEOption) (values []V, lengths []L, err error) {
-	if err := rt.begin(call); err != nil {
+	if err := rt.beginHost(ctx, call); err != nil {
 		return nil, nil, err
 	}
 	defer rt.end()
@@ -321,7 +321,7 @@ func (e *encoding) refuseLongRuns(count driver.Ptr, capacity int64, blocks uint6
 // length, ErrOverflow if the lengths' sum is 2^63 or more, ErrOutOfMemory.
 func RLEDecode[V Number, L RunLength](ctx context.Context, rt *Runtime, values []V, lengths []L, opts ...RLEOption) ([]V, error) {
 	const call = "RLEDecode"
-	if err := rt.begin(call); err != nil {
+	if err := rt.beginHost(ctx, call); err != nil {
 		return nil, err
 	}
 	defer rt.end()

@@ -1,6 +1,7 @@
 package ptxrun
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strconv"
@@ -25,14 +26,14 @@ type Runtime struct {
 	dev      driver.Device
 	fallback error
 
-	// inUse is held for reading by every call, so that Close waits for calls
-	// in flight instead of pulling the device from under them.
-	inUse  sync.RWMutex
-	closed bool
-
 	retiring sync.WaitGroup // streams whose work is still running
 
-	mu      sync.Mutex
+	mu     sync.Mutex
+	closed bool
+	// calls are those in flight: Close waits for them instead of pulling the
+	// device from under them.
+	calls   int
+	ended   sync.Cond                // calls is zero
 	idle    []*Stream                // streams of finished calls on host slices
 	modules map[string]*loadedModule // by ModuleSpec.Name
 	buffers map[driver.Ptr]int64     // allocations of NewBuffer and their bytes
@@ -67,6 +68,9 @@ func WithPreload() Option { return func(c *openConfig) { c.preload = true } }
 func Open(opts ...Option) (*Runtime, error) {
 	c := openConfig{device: os.Getenv(EnvDevice)}
 	for _, o := range opts {
+		if o == nil {
+			return nil, driver.Errorf("Open", driver.ErrNil, "option")
+		}
 		o(&c)
 	}
 	var dev driver.Device
@@ -100,7 +104,9 @@ func Open(opts ...Option) (*Runtime, error) {
 // that device's own. The device is the runtime's from then on, and is closed by
 // it.
 func NewRuntime(dev driver.Device) *Runtime {
-	return &Runtime{dev: dev, modules: map[string]*loadedModule{}, buffers: map[driver.Ptr]int64{}}
+	rt := &Runtime{dev: dev, modules: map[string]*loadedModule{}, buffers: map[driver.Ptr]int64{}}
+	rt.ended.L = &rt.mu
+	return rt
 }
 
 func openDevice(name string) (driver.Device, error) {
@@ -108,7 +114,7 @@ func openDevice(name string) (driver.Device, error) {
 	ordinal := 0
 	if indexed {
 		var err error
-		if ordinal, err = strconv.Atoi(index); err != nil || ordinal < 0 {
+		if ordinal, err = strconv.Atoi(index); err != nil || strings.Trim(index, "0123456789") != "" {
 			return nil, driver.Errorf("Open", driver.ErrUnknownDevice, "%q: the part after the colon is not a device index", name)
 		}
 	}
@@ -125,19 +131,23 @@ func openDevice(name string) (driver.Device, error) {
 	return nil, driver.Errorf("Open", driver.ErrUnknownDevice, "%q: known are cuda, cuda:N, cpu, emu and auto", name)
 }
 
-// Close waits for calls in flight, then releases the device and everything on
+// Close refuses new calls, waits for those in flight, then releases the device and everything on
 // it. It reports ErrLeak if buffers were still allocated; they are released all
 // the same. Later calls return ErrClosed, a second Close nil.
 func (rt *Runtime) Close() error {
-	if rt == nil {
+	if rt == nil || rt.dev == nil {
 		return driver.Errorf("Close", driver.ErrNil, "runtime")
 	}
-	rt.inUse.Lock()
-	defer rt.inUse.Unlock()
+	rt.mu.Lock()
 	if rt.closed {
+		rt.mu.Unlock()
 		return nil
 	}
 	rt.closed = true
+	for rt.calls > 0 {
+		rt.ended.Wait()
+	}
+	rt.mu.Unlock()
 	var errs []error
 	if n := len(rt.buffers); n > 0 {
 		var bytes int64
@@ -170,18 +180,33 @@ func (rt *Runtime) Fallback() error { return rt.fallback }
 
 // begin starts a call named op: the runtime stays open until end.
 func (rt *Runtime) begin(op string) error {
-	if rt == nil {
+	if rt == nil || rt.dev == nil {
 		return driver.Errorf(op, driver.ErrNil, "runtime")
 	}
-	rt.inUse.RLock()
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
 	if rt.closed {
-		rt.inUse.RUnlock()
 		return driver.Errorf(op, driver.ErrClosed, "runtime")
 	}
+	rt.calls++
 	return nil
 }
 
-func (rt *Runtime) end() { rt.inUse.RUnlock() }
+// beginHost starts a call on host slices.
+func (rt *Runtime) beginHost(ctx context.Context, op string) error {
+	if ctx == nil {
+		return driver.Errorf(op, driver.ErrNil, "context")
+	}
+	return rt.begin(op)
+}
+
+func (rt *Runtime) end() {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.calls--; rt.calls == 0 {
+		rt.ended.Broadcast()
+	}
+}
 
 // DeviceStatus is what [Devices] found at one place.
 type DeviceStatus struct {

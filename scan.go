@@ -76,11 +76,12 @@ func (s ScanStrategy) String() string {
 
 // ScanOption changes how a scan is done.
 type ScanOption struct {
-	strategy    ScanStrategy
-	setStrategy bool
-	workspace   *Buffer[byte]
-	init        [16]byte
-	initSize    int64
+	strategy     ScanStrategy
+	setStrategy  bool
+	workspace    *Buffer[byte]
+	setWorkspace bool
+	init         [16]byte
+	initSize     int64
 }
 
 // WithScanStrategy chooses the algorithm.
@@ -99,15 +100,17 @@ func WithScanInit[T any](v T) ScanOption {
 // [PlanScan]'s bytes from an address that is a multiple of 256, instead of letting it allocate one in stream order. One
 // workspace serves any number of calls on one stream, not calls on different
 // streams at a time.
-func WithScanWorkspace(w *Buffer[byte]) ScanOption { return ScanOption{workspace: w} }
+func WithScanWorkspace(w *Buffer[byte]) ScanOption {
+	return ScanOption{workspace: w, setWorkspace: true}
+}
 
 func scanOptions(opts []ScanOption) (c ScanOption) {
 	for _, o := range opts {
 		if o.setStrategy {
 			c.strategy = o.strategy
 		}
-		if o.workspace != nil {
-			c.workspace = o.workspace
+		if o.setWorkspace {
+			c.workspace, c.setWorkspace = o.workspace, true
 		}
 		if o.initSize != 0 {
 			c.init, c.initSize = o.init, o.initSize
@@ -243,7 +246,7 @@ func ExclusiveSumBuffer[Out Wide, In Narrow](s *Stream, dst *Buffer[Out], src *B
 }
 
 func sumHost[Out Wide, In Narrow](ctx context.Context, call string, rt *Runtime, dst []Out, src []In, exclusive bool, opts []ScanOption) error {
-	if err := rt.begin(call); err != nil {
+	if err := rt.beginHost(ctx, call); err != nil {
 		return err
 	}
 	defer rt.end()
@@ -293,7 +296,7 @@ var wideningNames = func() (all [5][9]scanNames) {
 }()
 
 func scanHost[T Number](ctx context.Context, call string, rt *Runtime, dst, src []T, op Op, exclusive bool, opts []ScanOption) error {
-	if err := rt.begin(call); err != nil {
+	if err := rt.beginHost(ctx, call); err != nil {
 		return err
 	}
 	defer rt.end()
@@ -445,7 +448,7 @@ func hostScan[Out, In any](ctx context.Context, call string, rt *Runtime, sc *sc
 		return err
 	}
 	c := scanOptions(opts)
-	if c.workspace != nil {
+	if c.setWorkspace {
 		return driver.Errorf(call, driver.ErrInvalidValue, "a workspace is for calls on buffers")
 	}
 	if err := ctx.Err(); err != nil || len(src) == 0 {
@@ -496,7 +499,7 @@ func bufferScan[Out, In any](call string, s *Stream, sc *scanner, dst *Buffer[Ou
 		return err
 	}
 	c := scanOptions(opts)
-	if c.workspace != nil {
+	if c.setWorkspace {
 		if err := c.workspace.check(call, "workspace", s.rt); err != nil {
 			return err
 		}
@@ -685,9 +688,7 @@ func NewOperator[T any](rt *Runtime, spec OperatorSpec[T]) (*Operator[T], error)
 			return nil, err
 		}
 	}
-	suffix := operatorABI + spec.Name
-	kernels := append(scanKernels(suffix, int(size), up, down),
-		passKernel(suffix, int(size), pass), bulkKernel(suffix, int(size), int(size), pass))
+	kernels := operatorKernels(spec.Name, int(size), up, down, pass)
 	if err = rt.load(&o.m, img, kernels); err != nil {
 		return nil, named(call, err)
 	}
@@ -701,17 +702,20 @@ func checkOperatorPTX(call, name string, text []byte, size int64) error {
 	if err != nil {
 		return driver.Errorf(call, driver.ErrInvalidPTX, "%v", err)
 	}
-	k := passKernel(operatorABI+name, int(size), nil)
-	fn := f.Func(k.Name)
-	if fn == nil {
-		return driver.Errorf(call, driver.ErrNotFound, "operator %s: the PTX has no kernel %s; is the operator called so in PTXRUN_SCAN, and was it compiled with this version of ptxrun (go generate)?", name, k.Name)
-	}
-	i := slices.Index(k.Params, ParamValue)
-	if i >= len(fn.Params) {
-		return driver.Errorf(call, driver.ErrArguments, "operator %s: %s has %d parameters, not %d", name, k.Name, len(fn.Params), len(k.Params))
-	}
-	if got := fn.Params[i].Bytes(); got != size {
-		return driver.Errorf(call, driver.ErrElementType, "operator %s: the Go type has %d bytes, the PTX's Value %d", name, size, got)
+	for _, k := range operatorKernels(name, int(size), nil, nil, nil) {
+		fn := f.Func(k.Name)
+		if fn == nil && k.Target > 0 {
+			continue // of a newer target
+		}
+		if fn == nil {
+			return driver.Errorf(call, driver.ErrNotFound, "operator %s: the PTX has no kernel %s; is the operator called so in PTXRUN_SCAN, and was it compiled with this version of ptxrun (go generate)?", name, k.Name)
+		}
+		if len(fn.Params) != len(k.Params) {
+			return driver.Errorf(call, driver.ErrArguments, "operator %s: %s has %d parameters, not %d", name, k.Name, len(fn.Params), len(k.Params))
+		}
+		if i := slices.Index(k.Params, ParamValue); i >= 0 && fn.Params[i].Bytes() != size {
+			return driver.Errorf(call, driver.ErrElementType, "operator %s: the Go type has %d bytes, the PTX's Value %d", name, size, fn.Params[i].Bytes())
+		}
 	}
 	return nil
 }
@@ -759,7 +763,7 @@ func (o *Operator[T]) host(ctx context.Context, call string, dst, src []T, exclu
 	if o == nil {
 		return driver.Errorf(call, driver.ErrNil, "operator")
 	}
-	if err := o.rt.begin(call); err != nil {
+	if err := o.rt.beginHost(ctx, call); err != nil {
 		return err
 	}
 	defer o.rt.end()

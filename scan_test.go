@@ -3,6 +3,7 @@ package ptxrun
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -437,11 +438,9 @@ func TestOperatorTwin(t *testing.T) {
 	require.NoError(t, err)
 	_, err = NewOperator(rt, OperatorSpec[affine]{Name: "affine", Combine: compose, PTX: [][]byte{recursive}})
 	require.ErrorIs(t, err, driver.ErrNotFound)
-	require.ErrorContains(t, err, "has no kernel scan_pass_v1_affine")
-	text, _, err := ptx.Source("scan_pass_sum_u32", 70)
-	require.NoError(t, err)
-	text = bytes.ReplaceAll(text, []byte("scan_pass_sum_u32"), []byte("scan_pass_v1_affine"))
-	_, err = NewOperator(rt, OperatorSpec[affine]{Name: "affine", Combine: compose, PTX: [][]byte{text}})
+	require.ErrorContains(t, err, "has no kernel scan_upsweep_v1_affine")
+	whole := bytes.ReplaceAll(recursive, []byte("_sum_u32"), []byte("_v1_affine"))
+	_, err = NewOperator(rt, OperatorSpec[affine]{Name: "affine", Combine: compose, PTX: [][]byte{whole}})
 	require.ErrorIs(t, err, driver.ErrElementType)
 	require.ErrorContains(t, err, "the Go type has 8 bytes, the PTX's Value 4")
 	var none *Operator[affine]
@@ -455,6 +454,8 @@ func TestScanErrors(t *testing.T) {
 		ctx := t.Context()
 		a, b := []uint32{1, 2, 3}, []uint32{9, 9}
 		require.ErrorIs(t, InclusiveScan(ctx, nil, a, a, Sum), driver.ErrNil)
+		require.ErrorIs(t, InclusiveScan(ctx, &Runtime{}, a, a, Sum), driver.ErrNil)
+		require.ErrorIs(t, InclusiveScan(nil, rt, a, a, Sum), driver.ErrNil) //nolint:staticcheck // what is tested
 		require.ErrorIs(t, InclusiveScan(ctx, rt, b, a, Sum), driver.ErrLength)
 		require.ErrorIs(t, InclusiveScan(ctx, rt, a[1:], a[:2], Sum), driver.ErrOverlap)
 		require.ErrorIs(t, InclusiveScan(ctx, rt, a, a, opCount), driver.ErrInvalidValue)
@@ -491,7 +492,11 @@ func TestScanErrors(t *testing.T) {
 		require.ErrorIs(t, x.Free(), driver.ErrClosed)
 		require.ErrorIs(t, InclusiveScanBuffer(s, x, x, Sum), driver.ErrClosed)
 		require.ErrorIs(t, InclusiveScanBuffer(s, short, short, Sum), driver.ErrClosed, "views go with their buffer")
+		require.ErrorIs(t, InclusiveScanBuffer(s, x, x, Sum, WithScanWorkspace(nil)), driver.ErrClosed)
 		require.NoError(t, s.Close())
+		require.ErrorIs(t, s.Close(), driver.ErrClosed)
+		require.ErrorIs(t, InclusiveScanBuffer(s, x, x, Sum), driver.ErrClosed)
+		require.ErrorIs(t, s.Wait(nil), driver.ErrNil) //nolint:staticcheck // what is tested
 		require.ErrorIs(t, other.Close(), driver.ErrLeak)
 		require.ErrorIs(t, InclusiveScan(ctx, other, a, a, Sum), driver.ErrClosed)
 		require.ErrorIs(t, foreign.Free(), driver.ErrClosed)
@@ -562,6 +567,9 @@ func TestCancelDoesNotWait(t *testing.T) {
 	require.Equal(t, []uint32{0, 0, 0}, dst)
 	closed := make(chan error)
 	go func() { closed <- rt.Close() }()
+	require.Eventually(t, func() bool {
+		return errors.Is(InclusiveScan(t.Context(), rt, dst, src, Sum), driver.ErrClosed)
+	}, time.Second, time.Millisecond, "a call does not wait for Close")
 	select {
 	case err := <-closed:
 		require.Fail(t, "Close did not wait for the kernel", "%v", err)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ptxrun/ptxrun/driver"
@@ -16,10 +17,11 @@ import (
 // that order, different streams run independently. Safe for concurrent use;
 // calls of several goroutines on one stream run whole, in some order.
 type Stream struct {
-	rt   *Runtime
-	s    driver.Stream
-	mu   sync.Mutex // one call's work stays together
-	word [8]byte    // what read reads, under mu
+	rt     *Runtime
+	s      driver.Stream
+	closed atomic.Bool
+	mu     sync.Mutex // one call's work stays together
+	word   [8]byte    // what read reads, under mu
 
 	pinned driver.HostMemory // of mapped
 
@@ -57,6 +59,9 @@ func (s *Stream) Synchronize() error {
 // Wait is Synchronize with a context: when ctx is done first it returns ctx's
 // error, and the work goes on.
 func (s *Stream) Wait(ctx context.Context) error {
+	if ctx == nil {
+		return driver.Errorf("Wait", driver.ErrNil, "context")
+	}
 	if err := s.begin("Wait"); err != nil {
 		return err
 	}
@@ -74,6 +79,9 @@ func (s *Stream) Close() error {
 		return err
 	}
 	defer s.end()
+	s.mu.Lock() // calls on the stream end whole
+	defer s.mu.Unlock()
+	s.closed.Store(true)
 	return s.release()
 }
 
@@ -111,7 +119,11 @@ func (s *Stream) alloc(bytes int64) (driver.Ptr, error) {
 
 func (s *Stream) free(p driver.Ptr) {
 	if s.scratch == 0 || p < s.scratch || p >= s.scratch+keptScratch {
-		s.s.Free(p)
+		if s.s.Free(p) != nil {
+			// The stream cannot: it failed, or was closed while a call was on
+			// its way to it. The device waits for work that uses the memory.
+			s.rt.dev.Free(p)
+		}
 		return
 	}
 	if s.inUse--; s.inUse == 0 {
@@ -150,6 +162,9 @@ func (s *Stream) unmap() error {
 func (s *Stream) begin(op string) error {
 	if s == nil {
 		return driver.Errorf(op, driver.ErrNil, "stream")
+	}
+	if s.closed.Load() {
+		return driver.Errorf(op, driver.ErrClosed, "stream")
 	}
 	return s.rt.begin(op)
 }
