@@ -64,8 +64,13 @@ func (j *job) helper() {
 }
 
 func (j *job) work() {
+	ended := false
 	defer func() {
-		if v := recover(); v != nil {
+		v := recover()
+		if v == nil && !ended {
+			v = "runtime.Goexit was called" // by a caller's operator: its piece is lost
+		}
+		if v != nil {
 			j.failed.CompareAndSwap(nil, hostdev.AsPanic(v))
 			j.next.Store(j.n)
 		}
@@ -73,6 +78,7 @@ func (j *job) work() {
 	for {
 		lo := j.next.Add(j.piece) - j.piece
 		if lo >= j.n {
+			ended = true
 			return
 		}
 		for i := lo; i < min(j.n, lo+j.piece); i++ {
