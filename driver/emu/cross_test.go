@@ -277,6 +277,9 @@ func TestKernelsEqualTwins(t *testing.T) {
 
 func cross(t *testing.T, m ptxrun.ModuleSpec, k ptxrun.KernelSpec, image driver.Image, twins, plain, checked *rig) {
 	sizes := crossSizes(k)
+	if testing.Short() { // a warp and less, and more than a tile
+		sizes = []int64{1, 31, 33, sizes[len(sizes)-1]}
+	}
 	run := func(r *rig, c crossing) [][]byte {
 		kernel := r.entry(image, k)
 		out, err := c.launch(r, kernel, k)

@@ -87,6 +87,10 @@ var plants = []plant{
 	{"uninitialised_shared", 1, 32, buffer(128), driver.ErrUninitialized, []string{"st.global.u32", "what it stores comes from memory that nothing wrote, read by ld.shared.u32 at line"}, inits},
 	{"copies", 1, 32, func(r *rig) []any { return []any{r.alloc(128), r.alloc(128)} }, driver.ErrUninitialized,
 		[]string{"st.global.u32", "read by ld.global.u32 at line"}, inits},
+	{"undefined_address", 1, 32, buffer(128), driver.ErrUninitialized,
+		[]string{"st.global.u32", "an address comes from memory that nothing wrote, read by ld.shared.u32 at line"}, inits},
+	{"undefined_condition", 1, 32, buffer(128), driver.ErrUninitialized, []string{"a condition comes from memory that nothing wrote"}, inits},
+	{"undefined_shuffled", 1, 32, buffer(128), driver.ErrUninitialized, []string{"st.global.u32", "thread (10,0,0)"}, inits},
 	{"trap_here", 1, 32, buffer(4), driver.ErrLaunchFailed, []string{"trap", "thread (7,0,0)"}, nil},
 	{"deep", 1, 1, with(buffer(4), 1<<20), driver.ErrLaunchFailed, []string{"call", "the call stack is full at a depth of"}, nil},
 }
@@ -110,6 +114,19 @@ func TestPlantedFaults(t *testing.T) {
 // TestCheckedAndRight is the counterpart: what is allowed is not reported.
 func TestCheckedAndRight(t *testing.T) {
 	r := emulator(t, checked...)
+	in := make([]byte, 30)
+	for i := range in {
+		in[i] = byte(i)
+	}
+	sums := r.alloc(128)
+	r.run(r.kernel("faults.ptx", "dropped_tail"), driver.D1(1), driver.D1(32), 0, upload(r, in), sums, len(in))
+	for i, v := range download[uint32](r, sums, 32) {
+		var want uint32
+		for k := 4 * i; k < min(4*i+4, len(in)); k++ {
+			want += uint32(k)
+		}
+		require.Equal(t, want, v)
+	}
 	out := r.alloc(4)
 	for range 20 {
 		r.run(r.kernel("faults.ptx", "with_fence"), driver.D1(2), driver.D1(1), 0, zeros[int32](r, 1), zeros[int32](r, 1), out)
@@ -141,4 +158,20 @@ func TestHostEndsWait(t *testing.T) {
 	require.NoError(t, r.stream.Synchronize())
 	require.Equal(t, []byte{1, 0, 0, 0, 1, 0, 0, 0}, h.Bytes)
 	require.NoError(t, r.dev.FreeHost(h))
+}
+
+// TestStreamEndsWait lets a copy in another stream write what a kernel waits for.
+func TestStreamEndsWait(t *testing.T) {
+	r := emulator(t)
+	flags := zeros[uint32](r, 2)
+	a := args(flags)
+	require.NoError(t, r.stream.Launch(r.kernel("faults.ptx", "deadlock"), driver.Config{Grid: driver.D1(1), Block: driver.D1(1)}, a))
+	a.Release()
+	other, err := r.dev.NewStream()
+	require.NoError(t, err)
+	time.Sleep(20 * time.Millisecond)
+	require.NoError(t, other.CopyToDevice(flags+4, []byte{1, 0, 0, 0}))
+	require.NoError(t, r.stream.Synchronize())
+	require.Equal(t, []uint32{1, 1}, download[uint32](r, flags, 2))
+	require.NoError(t, other.Close())
 }

@@ -267,7 +267,7 @@ func fma32(a, b, c float32) float32 {
 	if v&0x1fffffff != 0x10000000 && v>>52&0x7ff > 1023-126 {
 		return float32(s)
 	}
-	if s != s || math.IsInf(s, 0) {
+	if s == 0 || s-s != 0 { // exact, or not finite
 		return float32(s)
 	}
 	return float32(roundToOdd(s, sumError(p, float64(c), s)))

@@ -95,3 +95,29 @@ extern "C" __global__ void trap_here(int *out) {
 extern "C" __global__ void deep(int *out, int n);
 __device__ __attribute__((noinline)) int down(int n, int *p) { return n == 0 ? *p : down(n - 1, p) + down(n - 2, p + n); }
 extern "C" __global__ void deep(int *out, int n) { *out = down(n, out); }
+extern "C" __global__ void undefined_address(int *out) {
+    __shared__ volatile int s[64];
+    out[s[threadIdx.x] & 7] = 1;
+}
+extern "C" __global__ void undefined_condition(int *out) {
+    __shared__ volatile int s[64];
+    if (s[threadIdx.x] > 5) out[threadIdx.x] = 1;
+}
+extern "C" __global__ void undefined_shuffled(unsigned *out) {
+    __shared__ unsigned s[64];
+    if (threadIdx.x != 9) s[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] = __shfl_up_sync(~0u, s[threadIdx.x] << 4 | 3, 1);
+}
+// Reads bytes behind the data, and drops them.
+extern "C" __global__ void dropped_tail(const uint8_t *in, unsigned *out, int n) {
+    __shared__ uint8_t s[128];
+    if (threadIdx.x < n) s[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    unsigned word = reinterpret_cast<unsigned *>(s)[threadIdx.x], sum = 0;
+    for (int i = 0; i < 4; i++) {
+        unsigned v = word >> (8 * i) & 0xff;
+        sum += 4 * threadIdx.x + i < n ? v : 0;
+    }
+    out[threadIdx.x] = sum;
+}
