@@ -53,14 +53,15 @@ func Targets() []int {
 // the same bytes: comments, which hold versions and paths, are left out.
 //
 // Errors: ErrInvalidValue for a target that Build does not know, ErrNoCompiler,
-// and ErrCompile with the compiler's messages in Error.Log.
+// ErrCompile with the compiler's messages in Error.Log, and the system's own for
+// a source that cannot be found.
 func Build(ctx context.Context, o Options) ([]byte, error) {
 	version, ok := ptxVersions[o.Target]
 	if !ok {
 		return nil, driver.Errorf(op, driver.ErrInvalidValue, "target sm_%d; known are %v", o.Target, Targets())
 	}
 	if _, err := os.Stat(o.Source); err != nil {
-		return nil, driver.Errorf(op, driver.ErrNotFound, "%v", err)
+		return nil, err
 	}
 	c, err := Find(ctx, o.Compiler)
 	if err != nil {
@@ -80,6 +81,10 @@ func Build(ctx context.Context, o Options) ([]byte, error) {
 	for _, d := range o.Defines {
 		args = append(args, "-D"+d)
 	}
+	if !c.NVCC {
+		// The host's ABI shows in mangled names, so it is the same everywhere.
+		args = append(args, "--target=x86_64-linux-gnu")
+	}
 	args = append(args, o.Flags...)
 	named := strings.Join(slices.Concat([]string{c.String()}, args, []string{filepath.Base(o.Source)}), " ")
 
@@ -88,12 +93,18 @@ func Build(ctx context.Context, o Options) ([]byte, error) {
 	if !c.NVCC {
 		// An SDK that clang would find by itself must not change the output.
 		args = append(args, "--cuda-path="+dir)
+		// One mistake in an operator is in every kernel: its first place will do.
+		args = append(args, "-ferror-limit=2", "-fmacro-backtrace-limit=1", "-ftemplate-backtrace-limit=1")
 	}
 	for _, i := range o.Includes {
 		args = append(args, "-I"+i)
 	}
 	args = append(args, "-o", out, o.Source)
 	if err := run(ctx, c.Path, args, filepath.Base(o.Source), o.Target); err != nil {
+		if e, ok := errors.AsType[*driver.Error](err); ok {
+			// The headers by the names that sources include them by.
+			e.Log = strings.ReplaceAll(e.Log, dir+string(filepath.Separator), "")
+		}
 		return nil, err
 	}
 	text, err := os.ReadFile(out)

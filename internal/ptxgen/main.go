@@ -107,8 +107,7 @@ func (j job) run(ctx context.Context, compiler string, check bool) error {
 		Target:   j.target,
 		Compiler: compiler,
 		Command:  "go generate ./...",
-		// The host's ABI shows in mangled names.
-		Flags: []string{"--target=x86_64-linux-gnu", "-Wall", "-Wextra", "-Werror"},
+		Flags:    []string{"-Wall", "-Wextra", "-Werror"},
 	})
 	if err != nil {
 		return err
