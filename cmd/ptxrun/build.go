@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,8 +14,8 @@ import (
 )
 
 type ptxCmd struct {
-	Source   string   `arg:"" help:"CUDA C++ source. It can include <ptxrun/scan.cuh> and ptxrun's other headers."`
-	Output   string   `short:"o" required:"" placeholder:"FILE" help:"PTX file to write, or -; it is replaced if it exists."`
+	Source   string   `arg:"" help:"CUDA C++ source, or -. It can include <ptxrun/scan.cuh> and ptxrun's other headers."`
+	Output   string   `short:"o" required:"" placeholder:"FILE" help:"PTX file to write, or -. It is replaced if it exists."`
 	Target   string   `default:"sm_70" placeholder:"sm_NN" help:"Oldest GPU architecture that loads the PTX; newer ones do, too. By default sm_70."`
 	Define   []string `short:"D" sep:"none" placeholder:"NAME=VALUE" help:"Define a macro."`
 	Include  []string `short:"I" sep:"none" placeholder:"DIR" help:"Search a folder for headers."`
@@ -34,8 +35,20 @@ func (c *ptxCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	source, includes := c.Source, c.Include
+	if source == "-" {
+		dir, err := os.MkdirTemp("", "ptxrun")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if source, err = s.saveInput(dir); err != nil {
+			return err
+		}
+		includes = append([]string{"."}, includes...) // as if the source lay here
+	}
 	code, err := ptxbuild.Build(s.ctx, ptxbuild.Options{
-		Source: c.Source, Defines: c.Define, Includes: c.Include, Target: target, Compiler: c.Compiler,
+		Source: source, Defines: c.Define, Includes: includes, Target: target, Compiler: c.Compiler,
 		Command: fmt.Sprintf("ptxrun ptx -o %s %s", filepath.Base(c.Output), filepath.Base(c.Source)),
 	})
 	if err != nil {
@@ -48,29 +61,43 @@ func (c *ptxCmd) Run(s *session) error {
 	})
 }
 
+// saveInput copies standard input to a source file in dir.
+func (s *session) saveInput(dir string) (path string, err error) {
+	in, err := s.openInput("-")
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "stdin.cu")
+	return path, os.WriteFile(path, text, 0o600)
+}
+
 type cgoenvCmd struct{}
 
 func (cgoenvCmd) Help() string {
 	return `Run it in a module that requires ptxrun, then build:
 
-    export $(ptxrun cgoenv)
-    go build -tags cuda
+    eval "$(go tool ptxrun cgoenv)"
+    go build -tags cuda ./...
 
-Where a path holds spaces, use eval "$(ptxrun cgoenv)" and export the two variables.`
+It prints an export for a shell. Flags that CGO_CFLAGS and CGO_LDFLAGS hold already are kept.`
 }
 
 func (cgoenvCmd) Run(s *session) error {
-	lines, err := cuda.Env("")
+	settings, err := cuda.Env("")
 	if err != nil {
 		return err
 	}
-	for _, line := range lines {
-		name, value, _ := strings.Cut(line, "=")
-		if _, err := fmt.Fprintf(s.stdout, "%s=%s\n", name, shellWord(value)); err != nil {
-			return err
-		}
+	line := "export"
+	for _, setting := range settings {
+		name, value, _ := strings.Cut(setting, "=")
+		line += " " + name + "=" + shellWord(value)
 	}
-	return nil
+	_, err = fmt.Fprintln(s.stdout, line)
+	return err
 }
 
 // shellWord quotes s for a shell where that is needed.

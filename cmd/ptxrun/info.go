@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -42,8 +43,10 @@ func (c *infoCmd) Run(s *session) error {
 		Version: version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CUDA: cuda.Built,
 	}
 	for _, d := range ptxrun.Devices() {
-		line := infoDevice{Device: d.Name, Reason: plain(d.Err)}
-		if i := d.Info; d.Err == nil {
+		line := infoDevice{Device: d.Name}
+		if i := d.Info; d.Err != nil {
+			line.Reason = reason(d.Err)
+		} else {
 			line = infoDevice{d.Name, true, "", i.Name, i.Capability, i.Multiprocessors, i.TotalMemory, i.DriverVersion}
 		}
 		r.Devices = append(r.Devices, line)
@@ -60,6 +63,21 @@ func (c *infoCmd) Run(s *session) error {
 		return err
 	}
 	return openErr
+}
+
+// reason is why a device cannot be used. Which call found that out is left out,
+// and that there is no driver where the build would not know one.
+func reason(err error) string {
+	var e *driver.Error
+	switch {
+	case !errors.As(err, &e):
+		return plain(err)
+	case e.Detail == "":
+		return e.Code.Error()
+	case e.Code == driver.ErrNoDriver && !cuda.Built:
+		return e.Detail
+	}
+	return oneLine(e.Code.Error() + ": " + e.Detail)
 }
 
 // deviceName is the name that opens the device.

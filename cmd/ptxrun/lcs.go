@@ -14,9 +14,9 @@ type lcsCmd struct {
 }
 
 func (c *lcsCmd) Help() string {
-	return fmt.Sprintf(`Prints two lines: the length of the longest sequence of bytes that is had from either file by leaving bytes out, and the ratio of twice that length to both files' sizes, from 0 to 1 for files that are the same.
+	return fmt.Sprintf(`Prints two lines: the length of the longest sequence of bytes that is had from either file by leaving bytes out, and the ratio of twice that length to both files' sizes, from 0 to 1 for files that are the same. The sequence itself is not printed.
 
-The product of the sizes is at most %d.`, ptxrun.LCSSpinWaitMaxCells)
+The product of the sizes is at most %d: the table of all pairs of bytes takes 4 bytes of device memory a pair.`, ptxrun.LCSSpinWaitMaxCells)
 }
 
 func (c *lcsCmd) Validate() error {
@@ -34,6 +34,9 @@ func (c *lcsCmd) Run(s *session) error {
 	b, err := s.readAll(c.B)
 	if err != nil {
 		return err
+	}
+	if len(b) > 0 && len(a) > ptxrun.LCSSpinWaitMaxCells/len(b) {
+		return driver.Errorf("lcs", driver.ErrTooLarge, "%d × %d bytes; their product may be at most %d", len(a), len(b), ptxrun.LCSSpinWaitMaxCells)
 	}
 	return s.onDevice(func(rt *ptxrun.Runtime) error {
 		length, err := ptxrun.LCSLength(s.ctx, rt, a, b)

@@ -74,8 +74,9 @@ func rawSource[T any](r io.Reader) source[T] {
 	}
 }
 
-// textSource reads a number a line. Empty lines are passed over.
-func textSource[T any](r io.Reader, f notation[T]) source[T] {
+// textSource reads a number a line, of the type that its user calls kind. Empty
+// lines are passed over.
+func textSource[T any](r io.Reader, f notation[T], kind string) source[T] {
 	lines, line := bufio.NewScanner(r), 0
 	return func(dst []T) (int, error) {
 		for n := range dst {
@@ -91,7 +92,7 @@ func textSource[T any](r io.Reader, f notation[T]) source[T] {
 			if err != nil {
 				var reason *strconv.NumError
 				errors.As(err, &reason)
-				return 0, driver.Errorf("scan", driver.ErrCorrupt, "line %d: %q as %T: %v", line, text, v, reason.Err)
+				return 0, driver.Errorf("scan", driver.ErrCorrupt, "line %d: %q as %s: %v", line, text, kind, reason.Err)
 			}
 			dst[n] = v
 		}

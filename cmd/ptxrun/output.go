@@ -58,7 +58,7 @@ func replace(name string, mode fs.FileMode, force bool, f func(io.Writer) error)
 	temp := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%08x.tmp", filepath.Base(name), rand.Uint32()))
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return err
+		return &fs.PathError{Op: "create", Path: name, Err: errors.Unwrap(err)}
 	}
 	defer os.Remove(temp) // fails when all went well
 	err = f(file)

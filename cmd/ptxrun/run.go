@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,7 +18,7 @@ import (
 
 const description = `Scans, run-length encoding and longest common subsequences on a GPU, or on the processor where there is none.
 
-Files are named, or - for standard input and output. Exit codes:
+Files are named, or - for standard input and output. An output file that exists is replaced with --force only, but for ptx. Exit codes:
 
     0    done
     1    failed: reading, writing, memory, a fault of the device
@@ -41,13 +42,24 @@ type cli struct {
 	Quiet       bool             `short:"q" help:"Show no progress."`
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version and stop."`
 
-	Info    infoCmd    `cmd:"" help:"Tell which devices this build knows, which it found, and why not the others."`
+	Info    infoCmd    `cmd:"" idle:"quiet" help:"Tell which devices this build knows, which it found, and why not the others."`
 	Scan    scanCmd    `cmd:"" help:"Write the running total, or another scan, of a file of numbers."`
 	RLE     rleCmd     `cmd:"" name:"rle" help:"Compress and decompress files by run-length encoding."`
-	LCS     lcsCmd     `cmd:"" name:"lcs" help:"Tell how alike two files are, by their longest common subsequence of bytes."`
-	Cgoenv  cgoenvCmd  `cmd:"" help:"Print the cgo settings to build with -tags cuda: export $$(ptxrun cgoenv)"`
-	PTX     ptxCmd     `cmd:"" name:"ptx" help:"Compile CUDA C++ with an operator or kernels of your own to PTX. Needs clang or nvcc."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	LCS     lcsCmd     `cmd:"" idle:"quiet" name:"lcs" help:"Tell how alike two files are, by the length of their longest common subsequence of bytes."`
+	Cgoenv  cgoenvCmd  `cmd:"" idle:"device,quiet" help:"Print the cgo settings to build with -tags cuda: eval \"$$(ptxrun cgoenv)\""`
+	PTX     ptxCmd     `cmd:"" idle:"device,quiet" name:"ptx" help:"Compile CUDA C++ with an operator or kernels of your own to PTX. Needs clang or nvcc."`
+	Version versionCmd `cmd:"" idle:"device,quiet" help:"Print the version."`
+}
+
+// help prints a command's help without the flags that do nothing for it, which
+// the tag idle names.
+func help(options kong.HelpOptions, c *kong.Context) error {
+	if command := c.Selected(); command != nil {
+		for _, flag := range c.Model.Flags {
+			flag.Hidden = slices.Contains(strings.Split(command.Tag.Get("idle"), ","), flag.Name)
+		}
+	}
+	return kong.DefaultHelpPrinter(options, c)
 }
 
 // session is what a command works with.
@@ -83,9 +95,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Help(help),
 	)
 	if err != nil {
 		panic(err) // the grammar above is wrong
+	}
+	switch {
+	case len(args) == 0:
+		parser.Stdout, parser.Exit = stderr, func(int) { panic(exit(exitUsage)) }
+		args = []string{"--help"}
+	case args[0] == "help":
+		args = append(args[1:len(args):len(args)], "--help")
 	}
 	command, err := parser.Parse(args)
 	if err == nil {
@@ -143,22 +163,27 @@ func report(stderr io.Writer, err error) {
 	fmt.Fprintln(stderr, "ptxrun:", plain(err))
 }
 
-// plain is err's text as one line, without the program's name and logs.
+// plain is err as one line, without the program's name and logs.
 func plain(err error) string {
-	if err == nil {
-		return ""
-	}
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
 	}
-	text := err.Error()
-	var e *driver.Error
-	if errors.As(err, &e) && e.Log != "" {
-		text = strings.ReplaceAll(text, strings.TrimRight(e.Log, "\n\x00"), "")
+	switch e := err.(type) {
+	case *driver.Error:
+		return oneLine(e.Message())
+	case deviceError:
+		return reason(e.error)
+	case interface{ Unwrap() []error }:
+		var texts []string
+		for _, err := range e.Unwrap() {
+			texts = append(texts, plain(err))
+		}
+		return strings.Join(texts, "; ")
 	}
-	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
-	return strings.ReplaceAll(text, "ptxrun: ", "")
+	return oneLine(err.Error())
 }
+
+func oneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") }
 
 // onDevice calls f with the device that was asked for.
 func (s *session) onDevice(f func(rt *ptxrun.Runtime) error) error {

@@ -170,7 +170,7 @@ func TestOutputFiles(t *testing.T) {
 	assert.EqualValues(t, 0o600, info.Mode().Perm(), "the file's mode is kept")
 
 	requireFailed(t, invoke(text("abc"), "rle", "compress", "-o", dir, "-"), exitUsage, "is a directory")
-	requireFailed(t, invoke(text("abc"), "rle", "compress", "-o", filepath.Join(dir, "no", "out"), "-"), exitFailed, "no such file")
+	requireFailed(t, invoke(text("abc"), "rle", "compress", "-o", filepath.Join(dir, "no", "out"), "-"), exitFailed, "create "+filepath.Join(dir, "no", "out")+": no such file")
 	requireDone(t, invoke(text("abc"), "rle", "compress", "-o", os.DevNull, "-"))
 	null, err := os.Stat(os.DevNull)
 	require.NoError(t, err)
@@ -201,7 +201,7 @@ func TestUsage(t *testing.T) {
 		args string
 		want string
 	}{
-		{"", "expected one of"},
+		{"rle", "expected one of"},
 		{"nonsense", "unexpected argument nonsense"},
 		{"info --nonsense", "unknown flag --nonsense"},
 		{"rle compress", "<input>"},
@@ -230,6 +230,26 @@ func TestHelpAndVersion(t *testing.T) {
 	for _, code := range []int{0, exitFailed, exitUsage, exitCorrupt, exitNoDevice, exitInterrupted, exitPipe} {
 		assert.Contains(t, help.stdout, fmt.Sprintf("\n    %d ", code), "the exit code is documented")
 	}
+	assert.Contains(t, help.stdout, "--device")
+	var stdout, stderr bytes.Buffer
+	require.Equal(t, exitUsage, run(context.Background(), nil, nil, &stdout, &stderr))
+	assert.Equal(t, help.stdout, stderr.String(), "without arguments")
+	assert.Empty(t, stdout.String())
+
+	for command, flags := range map[string]struct{ device, quiet bool }{
+		"info": {true, false}, "scan": {true, true}, "rle compress": {true, true}, "rle decompress": {true, true},
+		"lcs": {true, false}, "cgoenv": {}, "ptx": {}, "version": {},
+	} {
+		args := strings.Fields(command)
+		r := invoke(nil, append(args, "--help")...)
+		requireDone(t, r)
+		assert.Equal(t, flags.device, strings.Contains(r.stdout, "--device"), command)
+		assert.Equal(t, flags.quiet, strings.Contains(r.stdout, "--quiet"), command)
+		stdout.Reset()
+		require.Zero(t, run(context.Background(), append([]string{"help"}, args...), nil, &stdout, io.Discard))
+		assert.Equal(t, r.stdout, stdout.String())
+	}
+
 	for _, args := range [][]string{{"version"}, {"--version"}} {
 		v := invoke(nil, args...)
 		requireDone(t, v)
@@ -273,6 +293,9 @@ func TestInfo(t *testing.T) {
 	assert.Contains(t, r.stdout, "\n* cpu ")
 	assert.Contains(t, r.stdout, "cuda")
 	assert.Contains(t, r.stdout, "emu")
+	if !cuda.Built {
+		assert.Contains(t, r.stdout, "cuda  no: this build has no CUDA")
+	}
 
 	r = invoke(nil, "info", "--json")
 	requireDone(t, r)
@@ -345,8 +368,8 @@ func TestScanRaw(t *testing.T) {
 func TestScanCorrupt(t *testing.T) {
 	for _, c := range []struct{ args, in, want string }{
 		{"--type u32", raw[uint32](1, 2) + "xy", "ends 2 bytes into a number of 4 bytes"},
-		{"--type u8 --from text", "1\ntwo\n", `line 2: "two" as uint8: invalid syntax`},
-		{"--type u8 --from text", "1\n\n256\n", `line 3: "256" as uint8: value out of range`},
+		{"--type u8 --from text", "1\ntwo\n", `line 2: "two" as u8: invalid syntax`},
+		{"--type u8 --from text", "1\n\n256\n", `line 3: "256" as u8: value out of range`},
 		{"--type u8 --from text", "-1\n", "line 1"},
 		{"--type f32 --from text", "1e39\n", "value out of range"},
 		{"--type u8 --from text", strings.Repeat("1", 1<<17), "line 1 is too long"},
@@ -404,7 +427,7 @@ func TestLCS(t *testing.T) {
 	assert.Equal(t, fmt.Sprintf("length %d\n", naiveLCS(read(t, textFirst), read(t, textFinal))), r.stdout[:strings.Index(r.stdout, "\n")+1])
 
 	large := file("large", string(make([]byte, 40_000)))
-	requireFailed(t, invoke(nil, "lcs", large, large), exitFailed, "too large", "40000 × 40000", "1073741824 cells")
+	requireFailed(t, invoke(nil, "lcs", large, large), exitFailed, "too large", "40000 × 40000 bytes; their product may be at most 1073741824")
 }
 
 // naiveLCS is the textbook recurrence, a row at a time.
@@ -477,14 +500,19 @@ func TestStandardOutputFails(t *testing.T) {
 }
 
 func TestCgoenv(t *testing.T) {
+	t.Setenv("CGO_CFLAGS", "-O3 '-Dx=a b'")
+	t.Setenv("CGO_LDFLAGS", "-lm")
 	r := invoke(nil, "cgoenv")
 	requireDone(t, r)
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
-	assert.Equal(t, fmt.Sprintf("CGO_CFLAGS=-I%s/driver/cuda/include\nCGO_LDFLAGS=-L%[1]s/driver/cuda/link\n", root), r.stdout)
+	assert.Equal(t, fmt.Sprintf("export CGO_ENABLED=1 CGO_CFLAGS='-O3 '\\''-Dx=a b'\\'' -I%s/driver/cuda/include' CGO_LDFLAGS='-lm -L%[1]s/driver/cuda/link'\n", root), r.stdout)
+	out, err := exec.Command("sh", "-c", r.stdout+`sh -c 'echo "$CGO_ENABLED $CGO_CFLAGS"'`).Output()
+	require.NoError(t, err)
+	assert.Equal(t, fmt.Sprintf("1 -O3 '-Dx=a b' -I%s/driver/cuda/include\n", root), string(out))
 
 	t.Chdir(t.TempDir())
-	requireFailed(t, invoke(nil, "cgoenv"), exitFailed, "does not know the module")
+	requireFailed(t, invoke(nil, "cgoenv"), exitFailed, "a module that requires it")
 }
 
 func TestShellWord(t *testing.T) {
@@ -535,6 +563,11 @@ func TestPTX(t *testing.T) {
 	}
 	requireDone(t, invoke(nil, "ptx", "-o", out, "--compiler", clang, source))
 	assert.NotContains(t, string(read(t, out)), "sm_80", "an output is replaced by the next build")
+
+	piped := invoke(text("// nothing\n"), "ptx", "-o", "-", "--compiler", clang, "-")
+	requireDone(t, piped)
+	assert.Contains(t, piped.stdout, "ptxrun ptx -o - -; DO NOT EDIT")
+	assert.Contains(t, piped.stdout, "-I. ")
 
 	wrong := write(t, dir, "wrong.cu", []byte("#error no\n"))
 	r := invoke(nil, "ptx", "-o", filepath.Join(dir, "wrong.ptx"), "--compiler", clang, wrong)

@@ -14,7 +14,7 @@ const scanChunk = 64 << 20
 
 type scanCmd struct {
 	Input     string `arg:"" help:"File of numbers."`
-	Type      string `required:"" enum:"u8,u16,u32,u64,i8,i16,i32,i64,f32,f64" help:"Type of the numbers: ${enum}."`
+	Type      string `required:"" placeholder:"TYPE" enum:"u8,u16,u32,u64,i8,i16,i32,i64,f32,f64" help:"Type of the numbers: ${enum}."`
 	Op        string `enum:"sum,prod,min,max,and,or,xor" default:"sum" help:"Operator: ${enum}. Integer sums and products wrap."`
 	Exclusive bool   `short:"x" help:"Leave a number's own value out of its result."`
 	From      string `enum:"raw,text" default:"raw" help:"Form of the input: raw little-endian numbers, or text with a number a line."`
@@ -67,7 +67,7 @@ func scanNumbers[T ptxrun.Number](n notation[T]) func(*session, *ptxrun.Runtime,
 	return func(s *session, rt *ptxrun.Runtime, c *scanCmd, w *bufio.Writer, to string, r io.Reader) error {
 		next, put := rawSource[T](r), rawSink[T](w)
 		if c.From == "text" {
-			next = textSource(r, n)
+			next = textSource(r, n, c.Type)
 		}
 		if to == "text" {
 			put = textSink(w, n)
