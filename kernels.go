@@ -75,7 +75,7 @@ const (
 	bulkBlock      = (2 + bulkReducers + passParts) * 32
 
 	rleBlock      = 256
-	rleTile       = 256 * 16 // elements a block marks, scatters or widens
+	rleTile       = 256 * 16 // elements a block marks or scatters
 	decodeBlock   = 256
 	decodeTile    = 16384 // bytes of output that a block of the tiled strategy owns
 	lcsBlockEdge  = 16    // the spin-wait strategy's blocks are 16×16 cells
@@ -299,15 +299,12 @@ func rleModules[V twin.Unsigned](t elemType) []ModuleSpec {
 func rleIndexModule() ModuleSpec {
 	scatter := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr} // scanned, n, starts, capacity, count
 	longest := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr} // starts, n, count, capacity, longest
-	ends := []ParamKind{ParamPtr, ParamU64, ParamPtr}                        // lengths, runs, ends
 	return ModuleSpec{
 		Name: "rle_index", Source: "rle_index.cu", Targets: targets("rle_index"),
 		Kernels: []KernelSpec{
 			{Name: "rle_scatter_u32", Params: scatter, Block: rleBlock, Tile: rleTile, Twin: twin.RLEScatter[uint32]()},
 			{Name: "rle_scatter_u64", Params: scatter, Block: rleBlock, Tile: rleTile, Twin: twin.RLEScatter[uint64]()},
 			{Name: "rle_longest_u64", Params: longest, Block: rleBlock, Tile: 0, Twin: twin.RLELongest[uint64]()},
-			{Name: "rle_ends_u32", Params: ends, Block: rleBlock, Tile: rleTile, Twin: twin.RLEEnds[uint32]()},
-			{Name: "rle_ends_u64", Params: ends, Block: rleBlock, Tile: rleTile, Twin: twin.RLEEnds[uint64]()},
 		},
 	}
 }
@@ -333,6 +330,7 @@ var moduleTable = slices.Concat(
 	widening[uint8, uint32](typeU8, typeU32), widening[uint8, uint64](typeU8, typeU64),
 	widening[uint16, uint32](typeU16, typeU32), widening[uint16, uint64](typeU16, typeU64),
 	widening[uint32, uint64](typeU32, typeU64),
+	passModules("satsum", typeU32, typeU64, twin.SaturatingSum(), twin.ScanPass(twin.SaturatingSum(), twin.Widen[uint32, uint64])),
 	rleModules[uint8](typeU8), rleModules[uint16](typeU16), rleModules[uint32](typeU32), rleModules[uint64](typeU64),
 	[]ModuleSpec{rleIndexModule(), lcsModule()},
 )

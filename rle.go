@@ -445,24 +445,19 @@ type decoding struct {
 // newDecoding gives the stream the scan of the lengths to run ends.
 func newDecoding[V Number, L RunLength](call string, s *Stream, values, lengths driver.Ptr, runs int64) (*decoding, error) {
 	d := &decoding{call: call, s: s, width: widthName(sizeOf[V]()), values: values, runs: runs}
-	x, err := s.rt.module("rle_index")
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if d.mod, err = s.rt.module("rle_" + d.width); err != nil {
 		return nil, err
 	}
 	if d.ends, err = s.alloc(runs * 8); err != nil {
 		return nil, err
 	}
-	k := x.kernel("rle_ends_" + widthName(sizeOf[L]()))
-	a := driver.NewArgs().Ptr(lengths).Uint64(uint64(runs)).Ptr(d.ends)
-	err = s.launch(k, k.tiles(runs), runs, a)
-	if err == nil {
-		// The sum saturates, so that an overflow is seen in the last run end.
-		sc := sumScanner(sumNames["satsum_u64"], 8)
-		err = s.scan(call, &sc, d.ends, d.ends, runs, ScanOption{})
+	// The sum saturates, so that an overflow is seen in the last run end.
+	sc := sumScanner(sumNames["satsum_u64"], 8)
+	if sizeOf[L]() == 4 {
+		sc.names = sumNames["satsum_u32_u64"]
 	}
+	err = s.scan(call, &sc, d.ends, lengths, runs, ScanOption{})
 	if err != nil {
 		d.free()
 		return nil, err

@@ -406,6 +406,7 @@ func init() {
 		n := namesOf(suffix)
 		sumNames[suffix] = &n
 	}
+	sumNames["satsum_u32_u64"] = &scanNames{pass: "scan_pass_satsum_u32_u64", bulk: "scan_bulk_satsum_u32_u64"}
 }
 
 // builtins is filled from the kernel table: the kinds that have an instance.

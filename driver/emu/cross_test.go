@@ -202,9 +202,6 @@ func runCrossings(r *rand.Rand, part []string, stem string, k ptxrun.KernelSpec,
 			list = append(list, crossing{3, []value{memory(raw), scalar(uint64(n)), memory(sized(starts, part[3])), count(), scalar(uint64(capacity)),
 				result(make([]byte, room*size)), {memory: sized(make([]uint64, room), part[4]), out: true}}})
 		}
-	case "rle_ends":
-		list = append(list, crossing{uint32(tiles), []value{memory(sized(ends, typ)), scalar(uint64(n)), result(make([]uint64, n))}})
-		list[0].args[0] = memory(sized(scanned, typ)) // any numbers do
 	case "rle_decode":
 		values := raw[:runs*size]
 		grid := min(ceilDiv(runs, k.Tile), 5)

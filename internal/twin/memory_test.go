@@ -34,7 +34,6 @@ func TestIllegalAddresses(t *testing.T) {
 		"scatter":   {twin.RLEScatter[uint32](), []arg{ptr(n, 4), u64(n), ptr(1, 4), u64(n), ptr(1, 8)}},
 		"longest":   {twin.RLELongest[uint64](), []arg{ptr(1, 8), u64(n), ptr(1, 8), u64(n), ptr(1, 8)}},
 		"finish":    {twin.RLEFinish[uint16, uint32, uint64](), []arg{ptr(n, 2), u64(n), ptr(1, 4), ptr(1, 8), u64(n), ptr(1, 2), ptr(1, 8)}},
-		"ends":      {twin.RLEEnds[uint32](), []arg{ptr(n, 4), u64(n), ptr(n, 8)}},
 		"decode":    {twin.RLEDecode[uint16](), []arg{ptr(2, 2), ptr(2, 8), u64(2), ptr(1, 2), u64(1)}},
 		"lcs":       {twin.LCSSpinWait(), []arg{ptr(n, 1), u64(n), ptr(n, 1), u64(n), ptr(n*n, 4), u64(0)}},
 	}

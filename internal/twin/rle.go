@@ -193,31 +193,6 @@ func RLEFinish[V, I, L Unsigned]() driver.Twin {
 	}
 }
 
-// RLEEnds widens run lengths to 64 bits, for the scan that makes run ends of
-// them.
-//
-// Parameters: lengths, runs, ends.
-func RLEEnds[L Unsigned]() driver.Twin {
-	return func(l *driver.TwinLaunch) error {
-		lengthsAt, runs, endsAt := l.Args.Ptr(), int64(l.Args.Uint64()), l.Args.Ptr()
-		lengths, err := driver.Slice[L](l.Mem, lengthsAt, runs)
-		if err != nil {
-			return err
-		}
-		ends, err := driver.Slice[uint64](l.Mem, endsAt, runs)
-		if err != nil {
-			return err
-		}
-		pieces(l, runs, func(lo, hi int64) {
-			dst := ends[lo:hi]
-			for r, n := range lengths[lo:hi] {
-				dst[r] = uint64(n)
-			}
-		})
-		return nil
-	}
-}
-
 // RLEDecode stores the value of the first run that ends after k in out[k], for
 // every k below total. ends does not decrease, and its last one is at least
 // total. It is the twin of all four decode kernels, which differ in how they

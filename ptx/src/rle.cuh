@@ -135,27 +135,6 @@ __device__ __forceinline__ void rle_longest(const I *starts, uint64_t n, const u
     if (threadIdx.x % warp_size == 0 && length > 0) atomic_max(longest, length);
 }
 
-// rle_ends widens lengths to 64 bits, for the scan that makes run ends of them.
-template <class L>
-__device__ __forceinline__ void rle_ends(const L *lengths, uint64_t runs, uint64_t *ends) {
-    constexpr int vt = 2, rows = rle_rows<vt>;
-    const uint64_t base = uint64_t(blockIdx.x) * rle_tile;
-
-    if (base + rle_tile <= runs && is_aligned(lengths, vt * sizeof(L)) && is_aligned(ends, 16)) {
-        L x[rows][vt];
-#pragma unroll
-        for (int j = 0; j < rows; j++) load_wide(x[j], lengths + base + (j * rle_block + threadIdx.x) * vt);
-#pragma unroll
-        for (int j = 0; j < rows; j++) {
-            const uint64_t wide[vt] = {x[j][0], x[j][1]};
-            store_wide(ends + base + (j * rle_block + threadIdx.x) * vt, wide);
-        }
-        return;
-    }
-    const uint64_t end = minimum(runs, base + rle_tile);
-    for (uint64_t r = base + threadIdx.x; r < end; r += rle_block) ends[r] = lengths[r];
-}
-
 // The decode kernels write values[r] to out[ends[r-1], ends[r]) for every run,
 // and nothing at or above total. ends is the inclusive scan of the lengths;
 // runs may be empty; the last end is at least total. Any grid will do.

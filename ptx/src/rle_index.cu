@@ -8,13 +8,8 @@
     KERNEL rle_scatter_##i(const I *scanned, uint64_t n, I *starts, uint64_t capacity, uint64_t *count) { \
         ptxrun::rle_scatter(scanned, n, starts, capacity, count); \
     }
-#define ENDS(l, L) \
-    KERNEL rle_ends_##l(const L *lengths, uint64_t runs, uint64_t *ends) { ptxrun::rle_ends(lengths, runs, ends); }
-
 SCATTER(u32, uint32_t)
 SCATTER(u64, uint64_t)
-ENDS(u32, uint32_t)
-ENDS(u64, uint64_t)
 
 KERNEL rle_longest_u64(const uint64_t *starts, uint64_t n, const uint64_t *count, uint64_t capacity, uint64_t *longest) {
     ptxrun::rle_longest(starts, n, count, capacity, longest);
