@@ -183,7 +183,9 @@ func align256(n int64) int64 { return (n + 255) &^ 255 }
 // length, and are the same slice or do not overlap.
 //
 // Integers give the same bits on every device. Float sums and products depend
-// on the order of combination, which is fixed for a device and length.
+// on the order of combination. It is fixed by the strategy and the length, not
+// by timing: the single pass gives the same bits on every run and on every GPU,
+// and on the emulator; the cpu device has an order of its own, also fixed.
 //
 // It returns when dst is complete. When ctx is done first it returns ctx's
 // error and dst is untouched. Errors: ErrNil, ErrClosed, ErrLength, ErrOverlap,
