@@ -1,9 +1,12 @@
 package main
 
 import (
+	"encoding/binary"
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/ptxrun/ptxrun"
 )
 
 // The data is a formula, so that a peer in another language makes the same.
@@ -14,6 +17,32 @@ func hash(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
+}
+
+// number is the element i of numbers.
+func number[T ptxrun.Number](i uint64) T { return T(hash(i) >> 40) }
+
+// rising are numbers whose maximum keeps changing.
+func rising(i uint64) uint32 { return uint32(i) + uint32(hash(i)>>44) }
+
+// elements are n elements by a formula.
+func elements[T any](n int, element func(i uint64) T) []T {
+	s := make([]T, n)
+	pieces(n, func(from, to int) {
+		for i := from; i < to; i++ {
+			s[i] = element(uint64(i))
+		}
+	})
+	return s
+}
+
+// digest is the memory of a value of up to 8 bytes as a number.
+func digest(v any) uint64 {
+	var b [8]byte
+	if _, err := binary.Encode(b[:], binary.NativeEndian, v); err != nil {
+		panic(err)
+	}
+	return binary.NativeEndian.Uint64(b[:])
 }
 
 // letters are n letters of an alphabet of four.
@@ -74,6 +103,45 @@ func runData(n, mean int) (data []byte, runs int) {
 		}
 	})
 	return data, runs
+}
+
+// encoded is what data, of a known number of runs, is encoded to.
+func encoded(data []byte, runs int) (values []byte, lengths []uint32) {
+	values, lengths = make([]byte, 0, runs), make([]uint32, 0, runs)
+	for len(data) > 0 {
+		n := len(data)
+		for k := 1; k < n; k++ {
+			if data[k] != data[0] {
+				n = k
+			}
+		}
+		values, lengths = append(values, data[0]), append(lengths, uint32(n))
+		data = data[n:]
+	}
+	return values, lengths
+}
+
+// firstWrong is the first i below n for which right is false, or n.
+func firstWrong(n int, right func(i int) bool) int {
+	var first atomic.Int64
+	first.Store(int64(n))
+	pieces(n, func(from, to int) {
+		for i := from; i < to; i++ {
+			if right(i) {
+				continue
+			}
+			for was := first.Load(); int64(i) < was && !first.CompareAndSwap(was, int64(i)); was = first.Load() {
+			}
+			return
+		}
+	})
+	return int(first.Load())
+}
+
+// pieces calls f on pieces of [0, n), on all cores.
+func pieces(n int, f func(from, to int)) {
+	const piece = 1 << 20
+	parallel((n+piece-1)/piece, func(p int) { f(p*piece, min(n, (p+1)*piece)) })
 }
 
 // parallel calls f(0), …, f(n-1) on all cores.

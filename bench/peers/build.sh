@@ -1,38 +1,59 @@
 #!/bin/sh
 # Builds the peer programs, and compiles every kernel of ptxrun with nvcc, to
-# PTX and to machine code, for the GPU of this machine. Needs nvcc, not Go.
+# PTX and to machine code, for the GPU of this machine, on all cores. Needs nvcc,
+# not Go.
 #
-#     bench/peers/build.sh [OUT]      OUT is out/peers by default
+#     bench/peers/build.sh [OUT [peers|kernels]]      OUT is out/bench by default
 #
 # What nvcc says of registers, shared and local memory is in OUT/nvcc/*.log.
 set -eu
-cd "$(dirname "$0")/../.."
-out=${1:-out/peers}
-mkdir -p "$out/nvcc"
-
-capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
-nvcc -O3 -std=c++17 -arch="sm_$capability" -o "$out/seeds" bench/peers/seeds.cu
-
-# The second line of each built file names its source and macros.
-failed=0
-for ptx in ptx/sm_70/*.ptx; do
-    name=$(basename "$ptx" .ptx)
-    command=$(sed -n 2p "$ptx")
-    source=ptx/src/${command##* }
+if [ "${1-}" = --one ]; then # a job of the ones below
+    kind=$2 source=$3 out=$4 capability=$5
+    if [ "$kind" = peer ]; then
+        name=$(basename "$source" .cu)
+        exec nvcc -O3 -std=c++17 -arch="sm_$capability" -o "$out/$name" "$source"
+    fi
+    # The second line of a built file names its source and macros.
+    target=$(basename "$(dirname "$source")")
+    name=$target-$(basename "$source" .ptx)
+    command=$(sed -n 2p "$source")
+    code=ptx/src/${command##* }
     defines=$(printf '%s\n' $command | grep '^-D' | tr '\n' ' ')
     log=$out/nvcc/$name.log
     # shellcheck disable=SC2086 # defines are words
-    if nvcc -std=c++17 -fmad=false -arch="compute_$capability" -ptx $defines -o "$out/nvcc/$name.ptx" "$source" >"$log" 2>&1 &&
-        nvcc -std=c++17 -fmad=false -arch="sm_$capability" -cubin -Xptxas -v $defines -o "$out/nvcc/$name.cubin" "$source" >>"$log" 2>&1; then
-        continue
+    if nvcc -std=c++17 -fmad=false -arch="compute_$capability" -ptx $defines -o "$out/nvcc/$name.ptx" "$code" >"$log" 2>&1 &&
+        nvcc -std=c++17 -fmad=false -arch="sm_$capability" -cubin -Xptxas -v $defines -o "$out/nvcc/$name.cubin" "$code" >>"$log" 2>&1; then
+        exit 0
     fi
-    echo "$name does not compile with nvcc:" >&2
-    cat "$log" >&2
-    failed=1
-done
-if grep -l '[1-9][0-9]\{2,\} bytes spill' "$out"/nvcc/*.log; then
-    echo "these modules have kernels that spill 100 bytes and more" >&2
-    failed=1
+    { echo "$name does not compile with nvcc:"; cat "$log"; } >&2
+    exit 1
 fi
-[ "$failed" = 0 ] && echo "$(ls "$out"/nvcc/*.cubin | wc -l) modules compile with nvcc"
+
+self=$(cd "$(dirname "$0")" && pwd)/build.sh
+cd "$(dirname "$0")/../.."
+out=${1:-out/bench} what=${2:-all}
+mkdir -p "$out/nvcc"
+capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
+
+jobs() {
+    if [ "$what" != kernels ]; then
+        printf 'peer %s\n' bench/peers/*.cu # first: these take longest
+    fi
+    if [ "$what" != peers ]; then
+        rm -f "$out"/nvcc/*
+        for dir in ptx/sm_*; do
+            if [ "${dir#ptx/sm_}" -le "$capability" ]; then printf 'kernel %s\n' "$dir"/*.ptx; fi
+        done
+    fi
+}
+
+failed=0
+jobs | xargs -P "$(nproc)" -L 1 sh -c 'exec sh "$0" --one "$3" "$4" "$1" "$2"' "$self" "$out" "$capability" || failed=1
+if [ "$what" != peers ]; then
+    if grep -l '[1-9][0-9]\{2,\} bytes spill' "$out"/nvcc/*.log; then
+        echo "these modules have kernels that spill 100 bytes and more" >&2
+        failed=1
+    fi
+    echo "$(ls "$out"/nvcc/*.cubin | wc -l) of $(ls "$out"/nvcc/*.log | wc -l) modules compile with nvcc"
+fi
 exit "$failed"

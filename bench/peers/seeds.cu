@@ -5,62 +5,15 @@
 // by one spinning thread a cell on mapped host memory.
 //
 //     nvcc -O3 -std=c++17 -arch=native -o seeds seeds.cu
-//     ./seeds [-run REGEX] [-scale S]
+//     ./seeds [-device N] [-scale S] [ID ...]
 //
-// Each figure is a line of JSON on standard output: the median time of 3 to 21
-// repetitions after a warm-up, by CUDA events around the work, memory held
-// before. Every output is poisoned first and compared with a sequential
-// computation; a difference ends the program. -scale divides the sizes by 2^S,
-// for a trial run.
-//
-// The data is a formula, which ptxrun's own benchmark also computes. hash is
-// SplitMix64's finaliser.
-//   scan:  element i is hash(i) >> 40.
-//   runs:  a run begins at 0 and at every position k > 0 with hash(k) % mean == 0,
-//          so lengths are geometric; the value of a run that begins at k is the
-//          one before it, 0 at first, plus 1 + (hash(k) >> 32) % 255, modulo 256.
-//   LCS:   letter i of string s (1 and 2) is "ACGT"[hash(s << 32 | i) & 3].
+// Each figure is a line of JSON on standard output; peer.cuh says what the data
+// is and how it is timed. Further data, for LCS: letter i of string s (1 and 2)
+// is "ACGT"[hash(s << 32 | i) & 3].
 
-#include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
-#include <regex>
-#include <string>
-#include <vector>
+#include "peer.cuh"
 
-static void check(cudaError_t e, const char *what, int line) {
-    if (e == cudaSuccess) return;
-    fprintf(stderr, "seeds.cu:%d: %s: %s\n", line, what, cudaGetErrorString(e));
-    exit(1);
-}
-#define CHECK(call) check((call), #call, __LINE__)
-#define LAUNCHED() check(cudaGetLastError(), "launch", __LINE__)
-
-static void fail(const std::string &id, const std::string &why) {
-    fprintf(stderr, "seeds.cu: %s: %s\n", id.c_str(), why.c_str());
-    exit(1);
-}
-
-// DeviceArray is device memory that is freed at the end of its scope.
-template <class T>
-struct DeviceArray {
-    T *p = nullptr;
-    explicit DeviceArray(size_t n) { CHECK(cudaMalloc(&p, std::max<size_t>(n, 1) * sizeof(T))); }
-    ~DeviceArray() { cudaFree(p); }
-    DeviceArray(const DeviceArray &) = delete;
-    operator T *() const { return p; }
-};
-
-static uint64_t hash(uint64_t x) {
-    x += 0x9e3779b97f4a7c15;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-    x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    return x ^ x >> 31;
-}
+static Options options;
 
 // ---- Scan ----
 
@@ -283,124 +236,83 @@ static int lcs_by_definition(const std::vector<char> &a, const std::vector<char>
 
 // ---- Figures ----
 
-static std::regex wanted_ids(".");
-static int scale = 0;
-
-static bool wanted(const std::string &id) { return std::regex_search(id, wanted_ids); }
-
-// figure prints the median time of work. amount is bytes or cells.
-static void figure(const std::string &id, uint64_t n, double amount, const char *unit, const std::function<void()> &work) {
-    cudaEvent_t start, stop;
-    CHECK(cudaEventCreate(&start));
-    CHECK(cudaEventCreate(&stop));
-    work();
-    CHECK(cudaDeviceSynchronize());
-    std::vector<float> times;
-    const auto begin = std::chrono::steady_clock::now();
-    while (times.size() < 3 || (times.size() < 21 && std::chrono::steady_clock::now() - begin < std::chrono::seconds(3))) {
-        float ms = 0;
-        CHECK(cudaEventRecord(start));
-        work();
-        CHECK(cudaEventRecord(stop));
-        CHECK(cudaEventSynchronize(stop));
-        CHECK(cudaEventElapsedTime(&ms, start, stop));
-        times.push_back(ms);
-    }
-    std::sort(times.begin(), times.end());
-    const double ms = times[times.size() / 2];
-    printf("{\"id\":\"%s\",\"n\":%llu,\"ms\":%.4f,\"rate\":%.3f,\"unit\":\"%s\"}\n", id.c_str(), (unsigned long long)n, ms, amount / ms / 1e6, unit);
-    fflush(stdout);
-    CHECK(cudaEventDestroy(start));
-    CHECK(cudaEventDestroy(stop));
-}
-
-constexpr int poison = 0xab;
-
 static void scan_figure() {
     const std::string id = "scan/recursive/uint32/2^28";
-    if (!wanted(id)) return;
-    const size_t n = size_t(1) << (28 - scale);
+    if (!options.wanted(id)) return;
+    const size_t n = options.size(28);
     std::vector<uint32_t> input(n), output(n);
     for (size_t i = 0; i < n; i++) input[i] = uint32_t(hash(i) >> 40);
     DeviceArray<uint32_t> in(n), out(n);
     DeviceArray<char> workspace(scan_workspace<Add>(n));
     CHECK(cudaMemcpy(in, input.data(), n * sizeof(uint32_t), cudaMemcpyHostToDevice));
     CHECK(cudaMemset(out, poison, n * sizeof(uint32_t)));
-    const auto work = [&] { scan<Add>(in, n, out, workspace); };
-    work();
+    const Figure f{id, n, 2.0 * n * sizeof(uint32_t), "GB/s"};
+    const double ms = measure(f, [&](size_t) { scan<Add>(in, n, out, workspace); });
     CHECK(cudaMemcpy(output.data(), out, n * sizeof(uint32_t), cudaMemcpyDeviceToHost));
     uint32_t sum = 0;
     for (size_t i = 0; i < n; i++) {
         if (output[i] != (sum += input[i])) fail(id, "element " + std::to_string(i) + " is wrong");
     }
-    figure(id, n, 2.0 * n * sizeof(uint32_t), "GB/s", work);
+    report(f, ms, sum);
 }
+
+// waiting is a figure of work in which the host waits for a number.
+static Figure waiting(const std::string &id, uint64_t n, double amount, const char *unit) { return {id, n, amount, unit, 1, 1, true}; }
 
 static void rle_figures(uint32_t mean) {
     const std::string suffix = "/" + std::to_string(mean), encode_id = "rle/encode/mark-scan" + suffix;
     const char *const strategies[] = {"thread", "warp", "block", "tiled"};
-    bool any = wanted(encode_id);
-    for (auto s : strategies) any |= wanted("rle/decode/" + std::string(s) + suffix);
+    bool any = options.wanted(encode_id);
+    for (auto s : strategies) any |= options.wanted("rle/decode/" + std::string(s) + suffix);
     if (!any) return;
 
-    const uint32_t n = uint32_t(1) << (30 - scale);
-    std::vector<uint8_t> input(n), want_values;
-    std::vector<uint32_t> want_lengths;
-    uint8_t value = 0;
-    for (uint32_t k = 0; k < n; k++) {
-        const uint64_t h = hash(k);
-        if (k == 0 || h % mean == 0) {
-            value += 1 + (h >> 32) % 255;
-            want_values.push_back(value);
-            want_lengths.push_back(0);
-        }
-        want_lengths.back()++;
-        input[k] = value;
-    }
-    const uint32_t runs = uint32_t(want_values.size());
-
+    const uint32_t n = uint32_t(options.size(30));
+    const Runs want(n, mean);
+    const uint32_t runs = want.count();
     DeviceArray<uint8_t> values(runs);
     DeviceArray<uint32_t> lengths(runs);
     {
         DeviceArray<uint8_t> raw(n);
         EncodeSpace space(n);
-        CHECK(cudaMemcpy(raw, input.data(), n, cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(raw, want.input.data(), n, cudaMemcpyHostToDevice));
         CHECK(cudaMemset(values, poison, runs));
         CHECK(cudaMemset(lengths, poison, runs * sizeof(uint32_t)));
-        const auto work = [&] {
+        const Figure f = waiting(encode_id, n, n, "GB/s");
+        const auto work = [&](size_t) {
             if (encode(raw, n, space, values, lengths) != runs) fail(encode_id, "the number of runs is wrong");
         };
-        work();
+        double ms = 0;
+        if (options.wanted(encode_id)) ms = measure(f, work);
+        else work(0);
         std::vector<uint8_t> got_values(runs);
         std::vector<uint32_t> got_lengths(runs);
         CHECK(cudaMemcpy(got_values.data(), values, runs, cudaMemcpyDeviceToHost));
         CHECK(cudaMemcpy(got_lengths.data(), lengths, runs * sizeof(uint32_t), cudaMemcpyDeviceToHost));
-        if (got_values != want_values) fail(encode_id, "the values are wrong");
-        if (got_lengths != want_lengths) fail(encode_id, "the lengths are wrong");
-        if (wanted(encode_id)) figure(encode_id, n, n, "GB/s", work);
+        if (got_values != want.values) fail(encode_id, "the values are wrong");
+        if (got_lengths != want.lengths) fail(encode_id, "the lengths are wrong");
+        if (options.wanted(encode_id)) report(f, ms, runs);
     }
 
     DeviceArray<uint8_t> out(n);
     DecodeSpace space(runs);
     std::vector<uint8_t> output(n);
     for (auto s : strategies) {
-        const std::string id = "rle/decode/" + std::string(s) + suffix;
-        if (!wanted(id)) continue;
+        const Figure f = waiting("rle/decode/" + std::string(s) + suffix, n, n, "GB/s");
+        if (!options.wanted(f.id)) continue;
         CHECK(cudaMemset(out, poison, n));
-        const auto work = [&] {
-            if (decode(s, values, lengths, runs, space, out) != n) fail(id, "the total is wrong");
-        };
-        work();
+        const double ms = measure(f, [&](size_t) {
+            if (decode(s, values, lengths, runs, space, out) != n) fail(f.id, "the total is wrong");
+        });
         CHECK(cudaMemcpy(output.data(), out, n, cudaMemcpyDeviceToHost));
-        if (output != input) fail(id, "the decoded bytes differ from the input");
-        figure(id, n, n, "GB/s", work);
+        if (output != want.input) fail(f.id, "the decoded bytes differ from the input");
+        report(f, ms, runs);
     }
 }
 
 static void lcs_figure(int size) {
     const std::string id = "lcs/spin-wait/" + std::to_string(size);
-    if (!wanted(id)) return;
-    const int n = size >> scale;
+    if (!options.wanted(id)) return;
+    const int n = std::max(size >> options.scale, 1);
     std::vector<char> text[2];
     char *mapped[2];
     for (uint64_t s = 0; s < 2; s++) {
@@ -412,7 +324,8 @@ static void lcs_figure(int size) {
     const size_t cells = size_t(n) * n;
     DeviceArray<int> table(cells);
     const dim3 block(16, 16), grid((n + 15) / 16, (n + 15) / 16);
-    figure(id, n, double(cells), "GCUPS", [&] {
+    const Figure f = waiting(id, n, double(cells), "GCUPS");
+    const double ms = measure(f, [&](size_t) {
         CHECK(cudaMemset(table, 0xff, cells * sizeof(int)));
         spin_wait<<<grid, block>>>(Table{table, n, n, mapped[0], mapped[1]});
         LAUNCHED();
@@ -420,19 +333,13 @@ static void lcs_figure(int size) {
         CHECK(cudaMemcpy(&got, table + (cells - 1), sizeof got, cudaMemcpyDeviceToHost));
         if (got != want) fail(id, "length " + std::to_string(got) + ", want " + std::to_string(want));
     });
+    report(f, ms, uint64_t(want));
     for (auto m : mapped) CHECK(cudaFreeHost(m));
 }
 
 int main(int argc, char **argv) {
-    for (int i = 1; i < argc; i++) {
-        const bool more = i + 1 < argc;
-        if (more && !strcmp(argv[i], "-run")) wanted_ids = std::regex(argv[++i]);
-        else if (more && !strcmp(argv[i], "-scale")) scale = atoi(argv[++i]);
-        else {
-            fprintf(stderr, "usage: seeds [-run REGEX] [-scale S]\n");
-            return 2;
-        }
-    }
+    options = parse(argc, argv);
+    about("the algorithms as first described");
     scan_figure();
     for (uint32_t mean : {2u, 16u, 256u, 65536u}) rle_figures(mean);
     lcs_figure(1000);
