@@ -20,7 +20,7 @@ endif
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build ## run the primitives on real files and print sizes and rates
@@ -58,17 +58,31 @@ fmt-check: ## fail if gofmt would change a file
 .PHONY: ptx
 ptx: ## compile the CUDA sources to PTX; needs clang-19
 	$(GO) generate ./...
+	cd bench && $(GO) generate ./...
 
 .PHONY: check-ptx
 check-ptx: ## fail if the committed PTX is not what the sources give; needs clang-19
 	$(GO) run ./internal/ptxgen -check
-	@new=$$(mktemp -d) && trap 'rm -r "$$new"' EXIT && cd examples/operator && \
-	for target in 70 90; do \
-		old=range.ptx; [ $$target = 70 ] || old=range_sm_$$target.ptx; \
-		$(GO) run ../../cmd/ptxrun ptx --compiler clang-19 --target sm_$$target -o "$$new/$$old" range.cu || exit 1; \
-		cmp $$old "$$new/$$old" || { echo "examples/operator/$$old is not what range.cu gives: make ptx"; exit 1; }; \
-	done
+	@new=$$(mktemp -d) && trap 'rm -r "$$new"' EXIT && \
+	for source in examples/operator/range bench/operator/affine; do for target in 70 90; do \
+		old=$$source.ptx; [ $$target = 70 ] || old=$${source}_sm_$$target.ptx; \
+		made=$$new/$${old##*/}; \
+		$(GO) run ./cmd/ptxrun ptx --compiler clang-19 --target sm_$$target -o "$$made" $$source.cu || exit 1; \
+		cmp $$old "$$made" || { echo "$$old is not what $$source.cu gives: make ptx"; exit 1; }; \
+	done; done
 
 .PHONY: clean
 clean: ## remove what build made
 	rm -rf bin
+
+BENCH := out/bench
+
+.PHONY: bench-build
+bench-build: ## out/bench/bench, with CUDA; it also runs where there is no Go
+	cd bench && $(CUDA_ENV) $(GO) build -buildvcs=true -tags cuda -o ../$(BENCH)/bench .
+
+.PHONY: bench
+bench: bench-build ## measure the first GPU beside the peers, which nvcc builds
+	bench/peers/build.sh $(BENCH) peers
+	status=0; $(BENCH)/bench -out $(BENCH)/results.json || status=$$?; \
+	$(BENCH)/bench -render $(BENCH)/results.json && exit $$status
