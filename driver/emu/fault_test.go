@@ -88,7 +88,7 @@ var plants = []plant{
 	{"copies", 1, 32, func(r *rig) []any { return []any{r.alloc(128), r.alloc(128)} }, driver.ErrUninitialized,
 		[]string{"st.global.u32", "read by ld.global.u32 at line"}, inits},
 	{"undefined_address", 1, 32, buffer(128), driver.ErrUninitialized,
-		[]string{"st.global.u32", "an address comes from memory that nothing wrote, read by ld.shared.u32 at line"}, inits},
+		[]string{"st.global.u32", "an address comes from memory that nothing wrote, read by ld.volatile.shared.u32 at line"}, inits},
 	{"undefined_condition", 1, 32, buffer(128), driver.ErrUninitialized, []string{"a condition comes from memory that nothing wrote"}, inits},
 	{"undefined_shuffled", 1, 32, buffer(128), driver.ErrUninitialized, []string{"st.global.u32", "thread (10,0,0)"}, inits},
 	{"trap_here", 1, 32, buffer(4), driver.ErrLaunchFailed, []string{"trap", "thread (7,0,0)"}, nil},
@@ -160,18 +160,23 @@ func TestHostEndsWait(t *testing.T) {
 	require.NoError(t, r.dev.FreeHost(h))
 }
 
-// TestStreamEndsWait lets a copy in another stream write what a kernel waits for.
+// TestStreamEndsWait lets a kernel in another stream write what a kernel waits
+// for.
 func TestStreamEndsWait(t *testing.T) {
 	r := emulator(t)
-	flags := zeros[uint32](r, 2)
+	flags, scratch := zeros[uint32](r, 2), zeros[uint32](r, 1)
+	one := driver.Config{Grid: driver.D1(1), Block: driver.D1(1)}
 	a := args(flags)
-	require.NoError(t, r.stream.Launch(r.kernel("faults.ptx", "deadlock"), driver.Config{Grid: driver.D1(1), Block: driver.D1(1)}, a))
-	a.Release()
+	defer a.Release()
+	require.NoError(t, r.stream.Launch(r.kernel("faults.ptx", "deadlock"), one, a))
 	other, err := r.dev.NewStream()
 	require.NoError(t, err)
 	time.Sleep(20 * time.Millisecond)
-	require.NoError(t, other.CopyToDevice(flags+4, []byte{1, 0, 0, 0}))
+	b := args(scratch, flags+4, scratch)
+	defer b.Release()
+	require.NoError(t, other.Launch(r.kernel("faults.ptx", "with_fence"), one, b))
 	require.NoError(t, r.stream.Synchronize())
+	require.NoError(t, other.Synchronize())
 	require.Equal(t, []uint32{1, 1}, download[uint32](r, flags, 2))
 	require.NoError(t, other.Close())
 }

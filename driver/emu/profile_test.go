@@ -31,7 +31,7 @@ const strided = `.version 8.0
 	add.u32 %r3, %r3, %r4;
 	st.shared.u32 [%r3], %r2;
 	setp.lt.u32 %p0, %r1, 8;
-	@%p0 atom.global.add.u32 %r5, [%x0], 1;
+	@%p0 atom.global.add.u32 %r5, [%x0+4096], 1;
 	ret;
 }
 `
@@ -43,7 +43,7 @@ func TestProfile(t *testing.T) {
 	m := r.load("strided.ptx", strided)
 	k, err := m.Kernel("strided")
 	require.NoError(t, err)
-	p := zeros[byte](r, 4096)
+	p := zeros[byte](r, 2*4096)
 
 	r.run(k, driver.D1(3), driver.D1(32), 0, p, 4)
 	list := d.Profile()
