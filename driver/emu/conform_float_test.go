@@ -769,6 +769,9 @@ func compareForms() (list []form) {
 		add(form{op: "setp.lt." + name + ".s32 p|q", in: []string{"s32", "s32", "pred"}, out: "pred", values: triples(),
 			text: "setp.lt." + name + ".s32 %p2|$d, $a, $b, $c;",
 			want: func(v []uint64) uint64 { return truth(f(int32(v[0]) >= int32(v[1]), v[2] != 0)) }})
+		add(form{op: "setp.lt." + name + ".s32 p, q unused", in: []string{"s32", "s32", "pred"}, out: "pred", values: triples(),
+			text: "setp.lt." + name + ".s32 $d|%p2, $a, $b, $c;",
+			want: func(v []uint64) uint64 { return truth(f(int32(v[0]) < int32(v[1]), v[2] != 0)) }})
 		add(form{op: name + ".pred", in: []string{"pred", "pred"}, out: "pred", values: [][]uint64{{0, 0}, {0, 1}, {1, 0}, {1, 1}},
 			want: func(v []uint64) uint64 { return truth(f(v[0] != 0, v[1] != 0)) }})
 		add(form{op: "set.gt." + name + ".u32.s32", in: []string{"s32", "s32", "pred"}, out: "u32", values: triples(), want: func(v []uint64) uint64 {

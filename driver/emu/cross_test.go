@@ -128,12 +128,14 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 				list = append(list, crossing{uint32(tiles), []value{memory(in), out, scalar(uint64(n)), prefixes,
 					{scalar: init}, scalar(exclusive)}})
 			}
-		default: // a single pass
+		case "scan_pass", "scan_bulk":
 			state := make([]byte, 256+tiles*8*int64((size+3)/4))
 			for exclusive := range uint32(2) {
 				list = append(list, crossing{uint32(min(tiles, resident)), []value{memory(in), out, scalar(uint64(n)),
 					memory(state), {scalar: init}, scalar(exclusive)}})
 			}
+		default:
+			panic("no launch is known for " + k.Name)
 		}
 	case stem == "lcs_spinwait":
 		word := func(n int64) []byte { return elements(r, "u8", "", int(n)) }

@@ -3,6 +3,7 @@ package emu
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ptxrun/ptxrun/driver"
 	"github.com/ptxrun/ptxrun/ptx/ast"
@@ -382,7 +383,7 @@ func (d *decoder) use(field *slot, o ast.Operand, t typ, f fits) {
 			*field = d.extra(extra{special: sp})
 			return
 		}
-		if n, ok := environment(name); ok && n {
+		if environment(name) {
 			*field = d.extra(extra{special: specialZero})
 			return
 		}
@@ -398,13 +399,10 @@ func (d *decoder) use(field *slot, o ast.Operand, t typ, f fits) {
 
 // environment reports whether name is one of the registers %envreg0 to 31, which
 // no driver sets for CUDA.
-func environment(name string) (ok, known bool) {
-	const prefix = "%envreg"
-	if len(name) <= len(prefix) || name[:len(prefix)] != prefix {
-		return false, false
-	}
-	n, err := strconv.Atoi(name[len(prefix):])
-	return err == nil && n >= 0 && n < 32, true
+func environment(name string) bool {
+	digits, ok := strings.CutPrefix(name, "%envreg")
+	n, err := strconv.Atoi(digits)
+	return ok && err == nil && n >= 0 && n < 32
 }
 
 // def decodes a destination of type t.

@@ -297,7 +297,7 @@ func (k *kernel) Run(c driver.Config, args *driver.Args) error {
 		config:      c,
 		params:      newMemory(int(f.paramBytes)),
 		checks:      b.checks,
-		sharedBytes: alignUp(f.shared, 16) + c.Shared,
+		sharedBytes: alignUp(f.shared, k.module.program.dynamicAlign) + c.Shared,
 		total:       c.Grid.Count(),
 		epoch:       &b.epoch,
 	}
@@ -324,7 +324,7 @@ func (k *kernel) Run(c driver.Config, args *driver.Args) error {
 func (l *launch) bind(grid uint64) {
 	l.extra = make([]lanes, len(l.program.extra))
 	c := l.config
-	base := uint64(alignUp(l.kernel.shared, 16))
+	base := uint64(l.sharedBytes - c.Shared)
 	for i, e := range l.program.extra {
 		v := e.value
 		switch e.special {

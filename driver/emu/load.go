@@ -117,7 +117,7 @@ func load(img driver.Image, space *hostdev.Space, capability int) (prog *program
 	l := &loader{
 		space:  space,
 		file:   file,
-		prog:   &program{name: name, entries: map[string]*function{}},
+		prog:   &program{name: name, entries: map[string]*function{}, dynamicAlign: 16},
 		module: map[string]*symbol{},
 		extras: map[extra]slot{},
 	}
@@ -252,6 +252,9 @@ func (l *loader) variable(v *ast.Var, sc *scopes) *symbol {
 	switch v.Space {
 	case "global":
 		s.kind = symbolGlobal
+		if n := alignment(v, t); n > hostdev.Align {
+			refuse(v.Pos, "%s: an alignment of %d", v.Name, n)
+		}
 		a, err := l.space.Alloc("Load", max(size, 1), hostdev.ForModule)
 		if err != nil {
 			e, _ := errors.AsType[*driver.Error](err)
@@ -276,6 +279,7 @@ func (l *loader) variable(v *ast.Var, sc *scopes) *symbol {
 	case "shared":
 		if open || v.Linkage == "extern" && size == 0 {
 			s.kind = symbolDynamic
+			l.prog.dynamicAlign = max(l.prog.dynamicAlign, alignment(v, t))
 			break
 		}
 		s.kind = symbolShared
@@ -453,8 +457,8 @@ func (l *loader) extra(e extra) slot {
 	return s
 }
 
-// functions decodes all bodies: device functions first, whose shared memory all
-// entries reserve.
+// functions decodes all bodies: device functions first, for the shared memory of
+// entries lies behind theirs.
 func (l *loader) functions() {
 	for _, entry := range []bool{false, true} {
 		for _, d := range l.file.Decls {

@@ -114,6 +114,9 @@ func (d *decoder) location(mem *memory, o ast.Operand) {
 			}
 			mem.narrow = s.typ.bits == 32
 			d.mark(&mem.base, s.reg, false)
+			if want == spaceParam && !d.fn.entry { // a function's own lie in its frame
+				mem.space = spaceLocal
+			}
 			return
 		case symbolFrame:
 			if want != spaceGeneric && want.String() != s.space {

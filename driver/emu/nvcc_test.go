@@ -111,6 +111,46 @@ func TestWhatDoesNotLoad(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
+// TestPlacesOfSharedMemory has an entry with static shared memory of its own, one
+// with none, and dynamic memory that asks for an alignment.
+func TestPlacesOfSharedMemory(t *testing.T) {
+	r := emulator(t)
+	m := r.load("places.ptx", `.version 8.0
+.target sm_70
+.address_size 64
+.extern .shared .align 128 .b8 dynamic[];
+.shared .align 4 .b8 mine[20];
+.visible .entry some(.param .u64 p) {
+	.reg .b32 %r<2>; .reg .b64 %x<2>;
+	ld.param.u64 %x0, [p];
+	mov.u32 %r0, dynamic+4;
+	st.global.u32 [%x0], %r0;
+	st.shared.u32 [mine+16], %r0;
+	st.shared.u32 [dynamic+60], %r0;
+	ret;
+}
+.visible .entry none(.param .u64 p) {
+	.reg .b32 %r<2>; .reg .b64 %x<2>;
+	ld.param.u64 %x0, [p];
+	mov.u32 %r0, dynamic;
+	st.global.u32 [%x0], %r0;
+	ret;
+}`)
+	out := r.alloc(4)
+	for name, want := range map[string]struct {
+		static int64
+		at     uint32
+	}{"some": {20, 132}, "none": {0, 0}} {
+		k, err := m.Kernel(name)
+		require.NoError(t, err)
+		a, err := k.Attributes()
+		require.NoError(t, err)
+		require.Equal(t, want.static, a.SharedStatic)
+		r.run(k, driver.D1(1), driver.D1(1), 64, out)
+		require.Equal(t, want.at, download[uint32](r, out, 1)[0])
+	}
+}
+
 func TestOptions(t *testing.T) {
 	for _, opts := range [][]emu.Option{{emu.WithCapability(60)}, {emu.WithWorkers(0)}, {emu.WithPatience(-1)}, {emu.WithMemoryLimit(-1)}} {
 		_, err := emu.Open(opts...)

@@ -69,7 +69,7 @@ func (d *decoder) sources(args []ast.Operand, fit fits, from ...typ) {
 	}
 }
 
-// requireBits refuses types outside the given widths and kinds.
+// require refuses types outside the given widths and kinds.
 func (m *mods) require(t typ, kinds string, widths ...int) {
 	for _, w := range widths {
 		if w == t.width() {

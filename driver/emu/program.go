@@ -21,6 +21,8 @@ type program struct {
 	extra     []extra
 	constant  []byte // the .const bank
 	version   int    // the target's architecture: 70 is sm_70
+	// dynamicAlign is what the declarations of dynamic shared memory ask for.
+	dynamicAlign int64
 }
 
 // extra is an operand that is no register: an immediate or a special register.
@@ -60,7 +62,7 @@ type param struct {
 // program's extra operands.
 type slot = int32
 
-// operand of a predicate: a slot of the frame's predicates or, if slot is
+// predicate is an operand: a slot of the frame's predicates or, if slot is
 // negative, the constant true; inverted by not.
 type predicate struct {
 	slot int32

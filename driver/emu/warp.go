@@ -239,11 +239,10 @@ func (w *warp) exec(gi int) {
 				w.blend(in.d, &w.tmp)
 			}
 		case kindCompare:
-			v := in.cmp(w.src(in.a), w.src(in.b))
-			if in.q >= 0 {
-				w.setPredicate(in.q, in.logic.combine(^v, w.predicate(in.r)))
-			}
-			w.setPredicate(in.p, in.logic.combine(v, w.predicate(in.r)))
+			// Either result may take the place of r.
+			v, r := in.cmp(w.src(in.a), w.src(in.b)), w.predicate(in.r)
+			w.setPredicate(in.p, in.logic.combine(v, r))
+			w.setPredicate(in.q, in.logic.combine(^v, r))
 		case kindSet:
 			v := in.logic.combine(in.cmp(w.src(in.a), w.src(in.b)), w.predicate(in.r))
 			for i := range w.tmp {
