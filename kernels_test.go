@@ -17,7 +17,7 @@ import (
 
 // lowestPTX is the .version of each variant: the first that knows the target,
 // so that every driver which knows the GPU loads it.
-var lowestPTX = map[int]string{70: "6.0", 80: "7.0", 90: "7.8"}
+var lowestPTX = map[int]string{70: "6.0", 80: "7.0", 90: "8.0"}
 
 // TestKernelTable holds the kernel table against the embedded PTX: names,
 // parameters and block sizes, in both directions.

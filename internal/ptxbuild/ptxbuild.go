@@ -34,9 +34,10 @@ type Options struct {
 const op = "ptx build"
 
 // ptxVersions are the lowest PTX versions that know each target, so that every
-// driver which knows the GPU loads the output.
+// driver which knows the GPU loads the output. sm_90 takes the first that has
+// its bulk copies, 8.0, which drivers know since CUDA 12.0.
 var ptxVersions = map[int]int{
-	70: 60, 72: 61, 75: 63, 80: 70, 86: 71, 87: 74, 89: 78, 90: 78, 100: 86, 101: 86, 120: 87,
+	70: 60, 72: 61, 75: 63, 80: 70, 86: 71, 87: 74, 89: 78, 90: 80, 100: 86, 101: 86, 120: 87,
 }
 
 // Targets are the targets that Build knows.
