@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -186,43 +187,35 @@ func (f *form) kernel(name string) string {
 
 // TestConformance runs all tables on all devices.
 func TestConformance(t *testing.T) {
-	forms := slicesConcat(integerForms(), bitForms(), floatForms(), halfForms(), convertForms(), compareForms(), moveForms())
+	forms := slices.Concat(integerForms(), bitForms(), floatForms(), halfForms(), convertForms(), compareForms(), moveForms())
 	eachDevice(t, func(t *testing.T, r *rig) {
 		sm := r.dev.Info().Capability
 		const perModule = 100
 		for at := 0; at < len(forms); at += perModule {
-			var text strings.Builder
-			target := 90
-			if sm < 90 {
-				target = 80
-			}
-			fmt.Fprintf(&text, ".version 8.0\n.target sm_%d\n.address_size 64\n", min(sm, target))
 			part := forms[at:min(at+perModule, len(forms))]
-			for i, f := range part {
-				if f.sm <= sm {
-					text.WriteString(f.kernel(fmt.Sprintf("form%d", i)))
-				}
-			}
-			m := r.load(fmt.Sprintf("forms from %d", at), text.String())
+			var list []entry
 			for i, f := range part {
 				if f.sm > sm {
 					t.Logf("%s is of sm_%d", f.op, f.sm)
 					continue
 				}
-				k, err := m.Kernel(fmt.Sprintf("form%d", i))
-				require.NoError(t, err)
-				f.check(t, r, k)
-				r.release()
+				name := fmt.Sprintf("form%d", i)
+				list = append(list, entry{name, f.op, f.kernel(name)})
+			}
+			kernels := r.entries(t, head(sm), list)
+			for i, f := range part {
+				if k := kernels[fmt.Sprintf("form%d", i)]; k != nil {
+					f.check(t, r, k)
+					r.release()
+				}
 			}
 		}
 	})
 }
 
-func slicesConcat(lists ...[]form) (all []form) {
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
+// head begins a module for a device.
+func head(sm int) string {
+	return fmt.Sprintf(".version 8.0\n.target sm_%d\n.address_size 64\n", min(sm, 90))
 }
 
 func (f *form) check(t *testing.T, r *rig, k driver.Kernel) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/ptxrun/ptxrun/driver"
 )
@@ -605,21 +605,21 @@ func TestWarpConformance(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	eachDevice(t, func(t *testing.T, rg *rig) {
 		sm := rg.dev.Info().Capability
-		var text strings.Builder
-		fmt.Fprintf(&text, ".version 8.0\n.target sm_%d\n.address_size 64\n%s", min(sm, 90), support)
-		for i, f := range forms {
-			if f.sm <= sm {
-				text.WriteString(f.kernel(fmt.Sprintf("form%d", i)))
-			}
-		}
-		m := rg.load("warp forms", text.String())
+		var list []entry
 		for i, f := range forms {
 			if f.sm > sm {
 				t.Logf("%s is of sm_%d", f.name, f.sm)
 				continue
 			}
-			k, err := m.Kernel(fmt.Sprintf("form%d", i))
-			require.NoError(t, err)
+			name := fmt.Sprintf("form%d", i)
+			list = append(list, entry{name, f.name, f.kernel(name)})
+		}
+		kernels := rg.entries(t, head(sm)+support, list)
+		for i, f := range forms {
+			k := kernels[fmt.Sprintf("form%d", i)]
+			if k == nil {
+				continue
+			}
 			for round := range 4 {
 				a, b := make([]uint64, 32), make([]uint64, 32)
 				for i := range a {
@@ -637,7 +637,7 @@ func TestWarpConformance(t *testing.T) {
 				}
 				out := rg.alloc(256)
 				rg.run(k, driver.D1(1), driver.D1(32), 0, upload(rg, in), out, zeros[uint64](rg, 256))
-				require.Equal(t, f.want(a, b), download[uint64](rg, out, 32), f.name)
+				assert.Equal(t, f.want(a, b), download[uint64](rg, out, 32), f.name)
 				rg.release()
 			}
 		}

@@ -2,6 +2,7 @@ package emu_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -78,6 +79,42 @@ func (r *rig) load(name, text string) driver.Module {
 		r.modules[name] = m
 	}
 	return r.modules[name]
+}
+
+// entry is a kernel of a generated module.
+type entry struct{ name, what, text string }
+
+// entries loads kernels that share a head. If the device refuses them together,
+// each is loaded alone, so that every one that it refuses is reported.
+func (r *rig) entries(t *testing.T, head string, list []entry) map[string]driver.Kernel {
+	kernels := map[string]driver.Kernel{}
+	load := func(part []entry) error {
+		text := head
+		for _, e := range part {
+			text += e.text
+		}
+		m, err := r.dev.Load(driver.Image{Name: part[0].name, PTX: []byte(text)})
+		if err != nil {
+			return err
+		}
+		r.modules[fmt.Sprintf("entries %d", len(r.modules))] = m
+		for _, e := range part {
+			if kernels[e.name], err = m.Kernel(e.name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if load(list) == nil {
+		return kernels
+	}
+	for i := range list {
+		if err := load(list[i : i+1]); err != nil {
+			t.Errorf("%s does not load: %v", list[i].what, err)
+			delete(kernels, list[i].name)
+		}
+	}
+	return kernels
 }
 
 // kernel finds a kernel of a file in testdata.
