@@ -74,6 +74,7 @@ const (
 	bulkReducers   = 3
 	bulkBlock      = (2 + bulkReducers + passParts) * 32
 
+	headsBlock    = 256 // a thread looks at 16 bytes of keys or flags
 	rleBlock      = 256
 	rleTile       = 256 * 16 // elements a block marks or scatters
 	decodeBlock   = 256
@@ -154,12 +155,22 @@ func bulkKernel(suffix string, size, inSize int, t driver.Twin) KernelSpec {
 	return k
 }
 
+// segmentedKernel is an operator's scan in segments, forwards or in reverse. Its
+// tiles and state are the single pass's.
+func segmentedKernel(suffix string, size int, t driver.Twin) KernelSpec {
+	// in, out, n, heads or 0, state, init, mode
+	return KernelSpec{
+		Name: "scan_segmented_" + suffix, Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamValue, ParamU32},
+		Block: passBlock, Tile: passTile(size), Twin: t, Resident: true,
+	}
+}
+
 // operatorKernels are the kernels of a caller's operator, in the order of the
 // kernelUpsweep and following constants.
-func operatorKernels(name string, size int, upsweep, downsweep, pass driver.Twin) []KernelSpec {
+func operatorKernels(name string, size int, upsweep, downsweep, pass, segmented driver.Twin) []KernelSpec {
 	suffix := operatorABI + name
 	return append(scanKernels(suffix, size, upsweep, downsweep),
-		passKernel(suffix, size, pass), bulkKernel(suffix, size, size, pass))
+		passKernel(suffix, size, pass), bulkKernel(suffix, size, size, pass), segmentedKernel(suffix, size, segmented))
 }
 
 // scanModule is one way to scan with an operator on elements of type in, giving t.
@@ -183,6 +194,13 @@ func scanSuffix(op string, in, t elemType) string {
 		return op + "_" + t.name
 	}
 	return op + "_" + in.name + "_" + t.name
+}
+
+// operatorModules are the ways to scan with one operator on one type, in segments
+// as well.
+func operatorModules[T any](op string, t elemType, o twin.Op[T]) []ModuleSpec {
+	return append(scanModules(op, t, o),
+		scanModule("segmented", op, t, t, o, []int{70}, segmentedKernel(scanSuffix(op, t, t), t.size, twin.ScanSegmented(o))))
 }
 
 // scanModules are the ways to scan with one operator on one type.
@@ -239,25 +257,25 @@ var (
 // that signed types use the unsigned instance; ordered ones do depend on it.
 func anySign[T twin.Unsigned](t elemType) []ModuleSpec {
 	return slices.Concat(
-		scanModules("sum", t, twin.Sum[T]()),
-		scanModules("prod", t, twin.Product[T]()),
-		scanModules("and", t, twin.And[T]()),
-		scanModules("or", t, twin.Or[T]()),
-		scanModules("xor", t, twin.Xor[T]()),
+		operatorModules("sum", t, twin.Sum[T]()),
+		operatorModules("prod", t, twin.Product[T]()),
+		operatorModules("and", t, twin.And[T]()),
+		operatorModules("or", t, twin.Or[T]()),
+		operatorModules("xor", t, twin.Xor[T]()),
 	)
 }
 
 func ordered[T twin.Number](t elemType) []ModuleSpec {
 	return slices.Concat(
-		scanModules("min", t, twin.Min[T]()),
-		scanModules("max", t, twin.Max[T]()),
+		operatorModules("min", t, twin.Min[T]()),
+		operatorModules("max", t, twin.Max[T]()),
 	)
 }
 
 func floats[T twin.Float](t elemType) []ModuleSpec {
 	return slices.Concat(
-		scanModules("sum", t, twin.Sum[T]()),
-		scanModules("prod", t, twin.Product[T]()),
+		operatorModules("sum", t, twin.Sum[T]()),
+		operatorModules("prod", t, twin.Product[T]()),
 	)
 }
 
@@ -309,6 +327,26 @@ func rleIndexModule() ModuleSpec {
 	}
 }
 
+// segmentModule are the kernels that make a bit an element of what describes
+// segments.
+func segmentModule() ModuleSpec {
+	heads := func(name string, size int64, t driver.Twin) KernelSpec {
+		// keys or flags, n, bits, reverse
+		return KernelSpec{Name: "segment_heads_" + name, Params: []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU32}, Block: headsBlock, Tile: headsBlock * 16 / size, Twin: t}
+	}
+	offsets := []ParamKind{ParamPtr, ParamU64, ParamU64, ParamPtr, ParamU32, ParamPtr} // offsets, count, n, bits, reverse, bad
+	return ModuleSpec{
+		Name: "segment_heads", Source: "segment_heads.cu", Targets: targets("segment_heads"),
+		Kernels: []KernelSpec{
+			heads("flags", 1, twin.SegmentFlags()),
+			heads("u8", 1, twin.SegmentKeys[uint8]()), heads("u16", 2, twin.SegmentKeys[uint16]()),
+			heads("u32", 4, twin.SegmentKeys[uint32]()), heads("u64", 8, twin.SegmentKeys[uint64]()),
+			{Name: "segment_offsets_u32", Params: offsets, Block: headsBlock, Tile: headsBlock, Twin: twin.SegmentOffsets[uint32]()},
+			{Name: "segment_offsets_u64", Params: offsets, Block: headsBlock, Tile: headsBlock, Twin: twin.SegmentOffsets[uint64]()},
+		},
+	}
+}
+
 func lcsModule() ModuleSpec {
 	return ModuleSpec{
 		Name: "lcs", Source: "lcs.cu", Targets: targets("lcs"),
@@ -332,7 +370,7 @@ var moduleTable = slices.Concat(
 	widening[uint32, uint64](typeU32, typeU64),
 	passModules("satsum", typeU32, typeU64, twin.SaturatingSum(), twin.ScanPass(twin.SaturatingSum(), twin.Widen[uint32, uint64])),
 	rleModules[uint8](typeU8), rleModules[uint16](typeU16), rleModules[uint32](typeU32), rleModules[uint64](typeU64),
-	[]ModuleSpec{rleIndexModule(), lcsModule()},
+	[]ModuleSpec{rleIndexModule(), segmentModule(), lcsModule()},
 )
 
 // Modules lists every kernel that this library embeds, for tools that build,

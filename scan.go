@@ -82,6 +82,7 @@ type ScanOption struct {
 	setWorkspace bool
 	init         [16]byte
 	initSize     int64
+	reverse      bool
 }
 
 // WithScanStrategy chooses the algorithm.
@@ -95,6 +96,12 @@ func WithScanInit[T any](v T) ScanOption {
 	copy(o.init[:], bytesOfValue(&v))
 	return o
 }
+
+// WithScanReverse makes the scan run from the last element to the first: an
+// inclusive one gives dst[i] = src[n-1] op src[n-2] op … op src[i], operands in
+// that order, and an exclusive one what stands before op src[i] in it. The scan
+// is a single pass, of elements of the result's type.
+func WithScanReverse() ScanOption { return ScanOption{reverse: true} }
 
 // WithScanWorkspace gives a scan on device buffers its workspace, of at least
 // [PlanScan]'s bytes from an address that is a multiple of 256, instead of letting it allocate one in stream order. One
@@ -115,6 +122,7 @@ func scanOptions(opts []ScanOption) (c ScanOption) {
 		if o.initSize != 0 {
 			c.init, c.initSize = o.init, o.initSize
 		}
+		c.reverse = c.reverse || o.reverse
 	}
 	return c
 }
@@ -329,10 +337,11 @@ type scanner struct {
 	align     int
 	init      [16]byte
 	exclusive bool
+	segments  segments // of a segmented scan
 }
 
 // scanNames are the modules of a built-in operator, by scanModules's order.
-type scanNames struct{ recursive, pass, bulk string }
+type scanNames struct{ recursive, pass, bulk, segmented string }
 
 // Kernels of a caller's operator, in the order that NewOperator lists them.
 const (
@@ -340,6 +349,7 @@ const (
 	kernelDownsweep
 	kernelPass
 	kernelBulk
+	kernelSegmented
 )
 
 func newScanner(size, align int, init []byte, exclusive bool) scanner {
@@ -359,6 +369,8 @@ func (sc *scanner) kernel(rt *Runtime, which int) (kernel, error) {
 		name, at = sc.names.pass, 0
 	case kernelBulk:
 		name, at = sc.names.bulk, 0
+	case kernelSegmented:
+		name, at = sc.names.segmented, 0
 	}
 	m, err := rt.module(name)
 	if err != nil {
@@ -397,7 +409,7 @@ type builtin struct {
 }
 
 func namesOf(suffix string) scanNames {
-	return scanNames{"scan_recursive_" + suffix, "scan_pass_" + suffix, "scan_bulk_" + suffix}
+	return scanNames{"scan_recursive_" + suffix, "scan_pass_" + suffix, "scan_bulk_" + suffix, "scan_segmented_" + suffix}
 }
 
 // Sums that other algorithms scan with. The identity of all is zero.
@@ -450,6 +462,9 @@ func hostScan[Out, In any](ctx context.Context, call string, rt *Runtime, sc *sc
 	if err := checkScanOverlap(call, spanOf("dst", dst), spanOf("src", src), inPlace); err != nil {
 		return err
 	}
+	if err := sc.segments.checkHost(call, spanOf("dst", dst), int64(len(src))); err != nil {
+		return err
+	}
 	c := scanOptions(opts)
 	if c.setWorkspace {
 		return driver.Errorf(call, driver.ErrInvalidValue, "a workspace is for calls on buffers")
@@ -471,6 +486,10 @@ func hostScan[Out, In any](ctx context.Context, call string, rt *Runtime, sc *sc
 			defer s.free(out)
 		}
 		if err := s.upload(ctx, in, bytesOf(src)); err != nil {
+			return err
+		}
+		defer s.freeSegments(&sc.segments)
+		if err := s.uploadSegments(ctx, &sc.segments); err != nil {
 			return err
 		}
 		if err := s.scan(call, sc, out, in, int64(len(src)), c); err != nil {
@@ -501,13 +520,16 @@ func bufferScan[Out, In any](call string, s *Stream, sc *scanner, dst *Buffer[Ou
 	if err := checkScanOverlap(call, dst.span("dst"), src.span("src"), reflect.TypeFor[Out]() == reflect.TypeFor[In]()); err != nil {
 		return err
 	}
+	if err := sc.segments.checkBuffer(call, s.rt, dst.span("dst"), src.n); err != nil {
+		return err
+	}
 	c := scanOptions(opts)
 	if c.setWorkspace {
 		if err := c.workspace.check(call, "workspace", s.rt); err != nil {
 			return err
 		}
 		w := c.workspace.span("workspace")
-		if err := cmp.Or(checkDisjoint(call, w, dst.span("dst")), checkDisjoint(call, w, src.span("src"))); err != nil {
+		if err := cmp.Or(checkDisjoint(call, w, dst.span("dst")), checkDisjoint(call, w, src.span("src")), checkDisjoint(call, w, sc.segments.span())); err != nil {
 			return err
 		}
 		if w.from%256 != 0 {
@@ -530,6 +552,9 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 			return driver.Errorf(call, driver.ErrElementType, "an initial value of %d bytes for elements of %d", c.initSize, sc.size)
 		}
 		sc.init = c.init
+	}
+	if sc.segments.kind != oneSegment || c.reverse {
+		return s.scanSegmented(call, sc, dst, src, n, c)
 	}
 	if n == 0 {
 		return nil
@@ -673,10 +698,11 @@ func NewOperator[T any](rt *Runtime, spec OperatorSpec[T]) (*Operator[T], error)
 		return nil, driver.Errorf(call, driver.ErrNil, "operator %s: PTX, which the %s device runs", spec.Name, rt.dev.Info().Kind)
 	}
 	tile := scanTile(int(size))
-	var up, down, pass driver.Twin
+	var up, down, pass, segmented driver.Twin
 	if spec.Combine != nil {
 		op := twin.Custom(spec.Identity, spec.Combine)
 		up, down, pass = twin.ScanUpsweep(op, tile), twin.ScanDownsweep(op, tile), twin.ScanPass[T](op, nil)
+		segmented = twin.ScanSegmented(op)
 	}
 	o := &Operator[T]{rt: rt, init: spec.Identity}
 	for _, text := range spec.PTX {
@@ -691,7 +717,7 @@ func NewOperator[T any](rt *Runtime, spec OperatorSpec[T]) (*Operator[T], error)
 			return nil, err
 		}
 	}
-	kernels := operatorKernels(spec.Name, int(size), up, down, pass)
+	kernels := operatorKernels(spec.Name, int(size), up, down, pass, segmented)
 	if err = rt.load(&o.m, img, kernels); err != nil {
 		return nil, named(call, err)
 	}
@@ -705,7 +731,7 @@ func checkOperatorPTX(call, name string, text []byte, size int64) error {
 	if err != nil {
 		return driver.Errorf(call, driver.ErrInvalidPTX, "%v", err)
 	}
-	for _, k := range operatorKernels(name, int(size), nil, nil, nil) {
+	for _, k := range operatorKernels(name, int(size), nil, nil, nil, nil) {
 		fn := f.Func(k.Name)
 		if fn == nil && k.Target > 0 {
 			continue // of a newer target
@@ -738,22 +764,22 @@ func (o *Operator[T]) Close() error {
 
 // InclusiveScan is [InclusiveScan] with this operator.
 func (o *Operator[T]) InclusiveScan(ctx context.Context, dst, src []T, opts ...ScanOption) error {
-	return o.host(ctx, "Operator.InclusiveScan", dst, src, false, opts)
+	return o.host(ctx, "Operator.InclusiveScan", dst, src, false, opts, segments{})
 }
 
 // ExclusiveScan is [ExclusiveScan] with this operator.
 func (o *Operator[T]) ExclusiveScan(ctx context.Context, dst, src []T, opts ...ScanOption) error {
-	return o.host(ctx, "Operator.ExclusiveScan", dst, src, true, opts)
+	return o.host(ctx, "Operator.ExclusiveScan", dst, src, true, opts, segments{})
 }
 
 // InclusiveScanBuffer is [InclusiveScanBuffer] with this operator.
 func (o *Operator[T]) InclusiveScanBuffer(s *Stream, dst, src *Buffer[T], opts ...ScanOption) error {
-	return o.buffers("Operator.InclusiveScanBuffer", s, dst, src, false, opts)
+	return o.buffers("Operator.InclusiveScanBuffer", s, dst, src, false, opts, segments{})
 }
 
 // ExclusiveScanBuffer is [ExclusiveScanBuffer] with this operator.
 func (o *Operator[T]) ExclusiveScanBuffer(s *Stream, dst, src *Buffer[T], opts ...ScanOption) error {
-	return o.buffers("Operator.ExclusiveScanBuffer", s, dst, src, true, opts)
+	return o.buffers("Operator.ExclusiveScanBuffer", s, dst, src, true, opts, segments{})
 }
 
 func (o *Operator[T]) scanner(exclusive bool) scanner {
@@ -762,7 +788,7 @@ func (o *Operator[T]) scanner(exclusive bool) scanner {
 	return sc
 }
 
-func (o *Operator[T]) host(ctx context.Context, call string, dst, src []T, exclusive bool, opts []ScanOption) error {
+func (o *Operator[T]) host(ctx context.Context, call string, dst, src []T, exclusive bool, opts []ScanOption, g segments) error {
 	if o == nil {
 		return driver.Errorf(call, driver.ErrNil, "operator")
 	}
@@ -771,10 +797,11 @@ func (o *Operator[T]) host(ctx context.Context, call string, dst, src []T, exclu
 	}
 	defer o.rt.end()
 	sc := o.scanner(exclusive)
+	sc.segments = g
 	return hostScan(ctx, call, o.rt, &sc, dst, src, opts)
 }
 
-func (o *Operator[T]) buffers(call string, s *Stream, dst, src *Buffer[T], exclusive bool, opts []ScanOption) error {
+func (o *Operator[T]) buffers(call string, s *Stream, dst, src *Buffer[T], exclusive bool, opts []ScanOption, g segments) error {
 	if o == nil {
 		return driver.Errorf(call, driver.ErrNil, "operator")
 	}
@@ -786,5 +813,6 @@ func (o *Operator[T]) buffers(call string, s *Stream, dst, src *Buffer[T], exclu
 		return driver.Errorf(call, driver.ErrWrongDevice, "operator")
 	}
 	sc := o.scanner(exclusive)
+	sc.segments = g
 	return bufferScan(call, s, &sc, dst, src, opts)
 }

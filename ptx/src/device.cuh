@@ -71,6 +71,8 @@ __device__ __forceinline__ int __all_sync(unsigned mask, int p) { return __nvvm_
 __device__ __forceinline__ int __popc(unsigned v) { return __builtin_popcount(v); }
 __device__ __forceinline__ int __clz(int v) { return v == 0 ? 32 : __builtin_clz(v); }
 __device__ __forceinline__ int __ffs(int v) { return __builtin_ffs(v); }
+__device__ __forceinline__ unsigned __brev(unsigned v) { return __builtin_bitreverse32(v); }
+__device__ __forceinline__ unsigned __byte_perm(unsigned a, unsigned b, unsigned s) { return __nvvm_prmt(a, b, s); }
 
 #endif
 

@@ -2,6 +2,7 @@
 
 #include "scan_pass.cuh"
 #include "scan_recursive.cuh"
+#include "scan_segmented.cuh"
 
 namespace ptxrun {
 template <class T>
@@ -17,6 +18,7 @@ constexpr bool scannable = __is_trivially_copyable(T) && sizeof(T) <= 16 && (siz
     static_assert(ptxrun::scannable<scan_op_##name::Value>, "a Value has 1, 2, 4, 8, 12 or 16 bytes and is trivially copyable"); \
     PTXRUN_SCAN_RECURSIVE(v1_##name, scan_op_##name) \
     PTXRUN_SCAN_PASS(v1_##name, scan_op_##name::Value, scan_op_##name) \
+    PTXRUN_SCAN_SEGMENTED(v1_##name, scan_op_##name) \
     PTXRUN_SCAN_BULK_IF(v1_##name, scan_op_##name::Value, scan_op_##name)
 
 #if __CUDA_ARCH__ >= 900

@@ -44,6 +44,17 @@ __device__ __forceinline__ void load_shared(T (&x)[count], uint32_t a) {
 template <int count, class T>
 __device__ __forceinline__ void load_shared(T (&x)[count], const void *p) { load_shared(x, shared_address(p)); }
 
+// store_shared stores words, aligned to their total size if that is 16.
+template <int count>
+__device__ __forceinline__ void store_shared(uint32_t a, const uint32_t (&w)[count]) {
+    if constexpr (count == 4) {
+        asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" : : "r"(a), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+    } else {
+#pragma unroll
+        for (int i = 0; i < count; i++) asm volatile("st.shared.u32 [%0], %1;" : : "r"(a + 4 * i), "r"(w[i]) : "memory");
+    }
+}
+
 // store_shared_if stores a value of 1, 2, 4 or 8 bytes, given in words, if keep is
 // not zero. The condition is the instruction's own: no branch.
 template <int bytes>

@@ -43,6 +43,9 @@ __device__ __forceinline__ T shuffle_down(const T &v, unsigned delta) {
     return by_words(v, [=](uint32_t w) { return __shfl_down_sync(full_warp, w, delta); });
 }
 
+// latest is the last lane whose bit is set in lanes, or lane 0.
+__device__ __forceinline__ unsigned latest(unsigned lanes) { return 31 - __clz(lanes | 1); }
+
 // warp_scan returns v of lane 0 ⊕ … ⊕ v of this lane (Kogge and Stone).
 template <class Op>
 __device__ __forceinline__ typename Op::Value warp_scan(typename Op::Value v, unsigned lane) {
