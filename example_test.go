@@ -22,6 +22,13 @@ func Example() {
 	}
 	fmt.Println(sums)
 
+	large := make([]uint32, 5)
+	count, err := ptxrun.SelectWhere(ctx, rt, large, sums, ptxrun.Greater, 7)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(large[:count])
+
 	values, lengths, err := ptxrun.RLEEncode(ctx, rt, []byte("aaabccccc"))
 	if err != nil {
 		log.Fatal(err)
@@ -35,6 +42,7 @@ func Example() {
 	fmt.Println(common)
 	// Output:
 	// [3 4 8 9 14]
+	// [8 9 14]
 	// abc [3 1 5]
 	// 8
 }
@@ -76,4 +84,29 @@ func ExampleStream() {
 	}
 	fmt.Println(highest)
 	// Output: [5 5 10 10]
+}
+
+// The rows of a table that are marked, by their numbers, and the others after
+// them.
+func ExamplePartitionFlagged() {
+	ctx := context.Background()
+	rt, err := ptxrun.Open()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close()
+
+	prices := []float64{9.5, 20, 3, 14}
+	marked := []bool{false, true, false, true}
+	rows := make([]uint32, len(marked))
+	n, err := ptxrun.FlaggedIndices(ctx, rt, rows, marked)
+	if err != nil {
+		log.Fatal(err)
+	}
+	both := make([]float64, len(prices))
+	if _, err := ptxrun.PartitionFlagged(ctx, rt, both, prices, marked); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rows[:n], both)
+	// Output: [1 3] [20 14 9.5 3]
 }

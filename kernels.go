@@ -74,6 +74,15 @@ const (
 	bulkReducers   = 3
 	bulkBlock      = (2 + bulkReducers + passParts) * 32
 
+	// Compaction: the same, with smaller tiles beside the memory in which what is
+	// kept is brought together. Stages hold as many tiles, with their flags, as fit.
+	selectParts     = 8
+	selectRows      = 6
+	selectBlock     = selectParts * 32
+	selectTileBytes = selectParts * selectRows * 32 * 16
+	selectScratch   = selectTileBytes + selectParts*16
+	selectStages    = 192 << 10
+
 	headsBlock    = 256 // a thread looks at 16 bytes of keys or flags
 	rleBlock      = 256
 	rleTile       = 256 * 16 // elements a block marks or scatters
@@ -347,6 +356,86 @@ func segmentModule() ModuleSpec {
 	}
 }
 
+// selectTile is the elements of a tile of compaction; as select_tile in
+// ptx/src/select.cuh.
+func selectTile(size int) int64 { return selectTileBytes / int64(size) }
+
+// selectState is the bytes of state for n elements.
+func selectState(n int64, size int) int64 { return passStateHead + ceilDiv(n, selectTile(size))*8 }
+
+// selectKernel is a compaction in a single pass, by elements of size bytes; input
+// are the parameters of its criterion.
+func selectKernel(name string, size int, input []ParamKind, t driver.Twin) KernelSpec {
+	// …, n, out, count, capacity, mode, state
+	return KernelSpec{
+		Name: name, Params: slices.Concat(input, []ParamKind{ParamU64, ParamPtr, ParamPtr, ParamU64, ParamU32, ParamPtr}),
+		Block: selectBlock, Tile: selectTile(size), Twin: t, Resident: true,
+	}
+}
+
+// selectBulkKernel is the same by bulk copies, of flags too where the criterion
+// has them; as SelectShape in ptx/src/select.cuh.
+func selectBulkKernel(name string, size int, flags bool, input []ParamKind, t driver.Twin) KernelSpec {
+	k := selectKernel(name, size, input, t)
+	stage := int64(selectTileBytes)
+	if flags {
+		stage += k.Tile
+	}
+	stages, reducers := selectStages/stage, 4
+	for stages%int64(reducers) != 0 {
+		reducers--
+	}
+	k.Block, k.Target = (2+reducers+selectParts)*32, bulkCapability
+	k.Shared = stages*stage + selectScratch + 2048
+	return k
+}
+
+func selectCountKernel(name string, size int, input []ParamKind, t driver.Twin) KernelSpec {
+	// …, n, count
+	return KernelSpec{Name: name, Params: slices.Concat(input, []ParamKind{ParamU64, ParamPtr}), Block: selectBlock, Tile: selectTile(size), Twin: t, Resident: true}
+}
+
+// selectModules are the compaction of values of one width.
+func selectModules[V twin.Unsigned](t elemType) []ModuleSpec {
+	flagged := []ParamKind{ParamPtr, ParamPtr}                                     // in, flags
+	compare := []ParamKind{ParamPtr, ParamValue, ParamValue, ParamValue, ParamU32} // in, fold, low, span, negate
+	unique := []ParamKind{ParamPtr}                                                // in
+	module := func(kind string, target int, kernels ...KernelSpec) ModuleSpec {
+		return ModuleSpec{
+			Name: "select_" + kind + "_" + t.name, Source: "select_" + kind + ".cu",
+			Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
+			Targets: []int{target}, ValueSize: t.size, ValueAlign: t.size, Kernels: kernels,
+		}
+	}
+	return []ModuleSpec{
+		module("pass", 70,
+			selectKernel("select_pass_flagged_"+t.name, t.size, flagged, twin.SelectFlagged[V]()),
+			selectKernel("select_pass_compare_"+t.name, t.size, compare, twin.SelectCompare[V]()),
+			selectKernel("select_pass_unique_"+t.name, t.size, unique, twin.SelectUnique[V]()),
+			selectCountKernel("select_count_compare_"+t.name, t.size, compare, twin.CountCompare[V]()),
+			selectCountKernel("select_count_unique_"+t.name, t.size, unique, twin.CountUnique[V]()),
+		),
+		module("bulk", bulkCapability,
+			selectBulkKernel("select_bulk_flagged_"+t.name, t.size, true, flagged, twin.SelectFlagged[V]()),
+			selectBulkKernel("select_bulk_compare_"+t.name, t.size, false, compare, twin.SelectCompare[V]()),
+			selectBulkKernel("select_bulk_unique_"+t.name, t.size, false, unique, twin.SelectUnique[V]()),
+		),
+	}
+}
+
+// selectFlagsModule is what reads flags and no values.
+func selectFlagsModule() ModuleSpec {
+	flags := []ParamKind{ParamPtr}
+	return ModuleSpec{
+		Name: "select_flags", Source: "select_flags.cu", Targets: []int{70},
+		Kernels: []KernelSpec{
+			selectCountKernel("select_count_flagged", 1, flags, twin.CountFlagged()),
+			selectKernel("select_pass_indices_u32", 4, flags, twin.SelectIndices[uint32]()),
+			selectKernel("select_pass_indices_u64", 8, flags, twin.SelectIndices[uint64]()),
+		},
+	}
+}
+
 func lcsModule() ModuleSpec {
 	return ModuleSpec{
 		Name: "lcs", Source: "lcs.cu", Targets: targets("lcs"),
@@ -370,6 +459,8 @@ var moduleTable = slices.Concat(
 	widening[uint32, uint64](typeU32, typeU64),
 	passModules("satsum", typeU32, typeU64, twin.SaturatingSum(), twin.ScanPass(twin.SaturatingSum(), twin.Widen[uint32, uint64])),
 	rleModules[uint8](typeU8), rleModules[uint16](typeU16), rleModules[uint32](typeU32), rleModules[uint64](typeU64),
+	selectModules[uint8](typeU8), selectModules[uint16](typeU16), selectModules[uint32](typeU32), selectModules[uint64](typeU64),
+	[]ModuleSpec{selectFlagsModule()},
 	[]ModuleSpec{rleIndexModule(), segmentModule(), lcsModule()},
 )
 

@@ -137,6 +137,8 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 		default:
 			panic("no launch is known for " + k.Name)
 		}
+	case part[0] == "select":
+		return selectCrossings(r, part, k, n, resident)
 	case stem == "lcs_spinwait":
 		word := func(n int64) []byte { return elements(r, "u8", "", int(n)) }
 		rows, cols := min(n, 70), min(n/2+1, 50)

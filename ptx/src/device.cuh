@@ -140,4 +140,8 @@ PTXRUN_ORDERED(uint64_t, "64", "l")
 
 #undef PTXRUN_ORDERED
 
+// fence_acq_rel orders this thread's accesses before it, and those that it knows
+// of, before what comes after it, for who reads a relaxed store from there.
+__device__ __forceinline__ void fence_acq_rel() { asm volatile("fence.acq_rel.gpu;" : : : "memory"); }
+
 }  // namespace ptxrun
