@@ -134,6 +134,19 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 				list = append(list, crossing{uint32(min(tiles, resident)), []value{memory(in), out, scalar(uint64(n)),
 					memory(state), {scalar: init}, scalar(exclusive)}})
 			}
+		case "scan_segmented":
+			const exclusive, reverse, bits = 1, 2, 4
+			state := make([]byte, 256+tiles*8*int64((size+3)/4))
+			heads, packed := make([]byte, n), make([]byte, (n+63)/64*8)
+			for i := range heads {
+				heads[i] = byte(truth(r.IntN(9) == 0))
+				packed[i/8] |= heads[i] << (i % 8)
+			}
+			for mode, h := range map[uint32]value{0: {scalar: make([]byte, 8)}, exclusive: memory(heads), reverse: memory(heads),
+				exclusive | reverse | bits: memory(packed), bits: memory(packed)} {
+				list = append(list, crossing{uint32(min(tiles, resident)), []value{memory(in), out, scalar(uint64(n)), h,
+					memory(state), {scalar: init}, scalar(mode)}})
+			}
 		default:
 			panic("no launch is known for " + k.Name)
 		}
@@ -152,10 +165,55 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 		table := slices.Repeat([]int32{-1}, int(rows*cols))
 		list = append(list, crossing{uint32(ceilDiv(rows, 16) * ceilDiv(cols, 16)),
 			[]value{memory(a), scalar(uint64(rows)), memory(b), scalar(uint64(cols)), result(table), memory(make([]uint64, 1))}})
-	default:
+	case part[0] == "rle":
 		return runCrossings(r, part, stem, k, n, tiles)
+	case part[0] == "segment":
+		return segmentCrossings(r, part, n, tiles)
+	default:
+		panic("no launch is known for " + k.Name)
 	}
 	return list
+}
+
+// segmentCrossings are those of the kernels that make a bit an element.
+func segmentCrossings(r *rand.Rand, part []string, n, tiles int64) (list []crossing) {
+	for reverse := range uint32(2) {
+		words := result(make([]uint32, ceilDiv(n, 32)))
+		if part[1] == "heads" {
+			size := int64(1)
+			if part[2] != "flags" {
+				size = int64(width(part[2]) / 8)
+			}
+			keys := make([]byte, n*size)
+			for i := range n {
+				keys[i*size] = byte(r.IntN(5) / 4)
+			}
+			list = append(list, crossing{uint32(tiles), []value{memory(keys), scalar(uint64(n)), words, scalar(reverse)}})
+			continue
+		}
+		// n segments of up to two elements each.
+		offsets := make([]uint64, n)
+		for i := range offsets[1:] {
+			offsets[i+1] = offsets[i] + r.Uint64N(3)
+		}
+		total := offsets[n-1]
+		words = result(make([]uint32, ceilDiv(int64(total), 32)))
+		list = append(list, crossing{uint32(tiles), []value{memory(sized(offsets, part[2])), scalar(uint64(n)), scalar(total), words,
+			scalar(reverse), result(make([]uint32, 1))}})
+	}
+	return list
+}
+
+// sized are numbers in the width that a kernel takes.
+func sized(v []uint64, typ string) []byte {
+	if typ == "u64" {
+		return bytesOf(v)
+	}
+	w := make([]uint32, len(v))
+	for i := range v {
+		w[i] = uint32(v[i])
+	}
+	return bytesOf(w)
 }
 
 // runCrossings are those of the run-length kernels.
@@ -178,17 +236,6 @@ func runCrossings(r *rand.Rand, part []string, stem string, k ptxrun.KernelSpec,
 	runs := int64(len(starts))
 	ends = append(ends, starts[1:]...)
 	ends = append(ends, uint64(n))
-	// sized are numbers in the width that the kernel takes.
-	sized := func(v []uint64, width string) []byte {
-		if width == "u64" {
-			return bytesOf(v)
-		}
-		w := make([]uint32, len(v))
-		for i := range v {
-			w[i] = uint32(v[i])
-		}
-		return bytesOf(w)
-	}
 	count := func() value { return result([]uint64{uint64(runs)}) }
 	room := max(runs, 1)
 	switch stem {
