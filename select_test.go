@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/driver/emu"
 )
 
 // flagShapes are the flags that the suite uses, by name. Some set flags are other
@@ -185,6 +186,10 @@ func testWhere[T Number](t *testing.T, everywhere bool, values ...T) {
 			require.NoError(t, err)
 			tile := int(selectTile(int(sizeOf[T]())))
 			for _, n := range []int{0, 1, 100, 2*tile + 17} {
+				skew := 1
+				if n > tile {
+					skew = 0 // aligned as bulk copies need it
+				}
 				src := make([]T, n)
 				for i := range src {
 					src[i] = values[(i*7+i/len(values))%len(values)]
@@ -196,10 +201,10 @@ func testWhere[T Number](t *testing.T, everywhere bool, values ...T) {
 						}
 						kept, rest := split(src, func(i int) bool { return compareNaive(c, src[i], v) })
 						msg := fmt.Sprintf("n %d, x %v %v", n, c, v)
-						testSelect(t, s, src, kept, n%3, func(dst *Buffer[T], count *Buffer[uint64], src *Buffer[T]) error {
+						testSelect(t, s, src, kept, skew, func(dst *Buffer[T], count *Buffer[uint64], src *Buffer[T]) error {
 							return SelectWhereBuffer(s, dst, count, src, c, v)
 						}, msg)
-						testPartition(t, s, src, kept, rest, n%2, func(dst *Buffer[T], count *Buffer[uint64], src *Buffer[T]) error {
+						testPartition(t, s, src, kept, rest, skew, func(dst *Buffer[T], count *Buffer[uint64], src *Buffer[T]) error {
 							return PartitionWhereBuffer(s, dst, count, src, c, v)
 						}, msg)
 					}
@@ -460,6 +465,38 @@ func TestSelectErrors(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.NoError(t, other.Close())
 	})
+}
+
+// TestSelectManyTiles gives one multiprocessor, with the checks for races and
+// uninitialised memory, more tiles than it has stages: each is used several times.
+func TestSelectManyTiles(t *testing.T) {
+	tile := int(selectTile(8))
+	n := 21*tile + 5
+	for _, capability := range []int{70, 90} {
+		dev, err := emu.Open(emu.WithCapability(capability), emu.WithWorkers(1), emu.WithRaceCheck(), emu.WithInitCheck(), emu.WithMemoryChecks())
+		rt, err := runtimeOn(dev, err)
+		require.NoError(t, err)
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		src := allData[uint64](n)["runs"]
+		flags := flagShapes(testDevice{}, n, tile)["half"]
+		f, err := NewBufferFrom(s, flags)
+		require.NoError(t, err)
+		kept, _ := split(src, func(i int) bool { return flags[i] != 0 })
+		low, _ := split(src, func(i int) bool { return src[i] < 3 })
+		heads, _ := naiveEncode(src)
+		msg := fmt.Sprintf("sm_%d", capability)
+		testSelect(t, s, src, kept, 0, func(dst *Buffer[uint64], count *Buffer[uint64], src *Buffer[uint64]) error {
+			return SelectFlaggedBuffer(s, dst, count, src, f)
+		}, msg+", flagged")
+		testSelect(t, s, src, low, 0, func(dst *Buffer[uint64], count *Buffer[uint64], src *Buffer[uint64]) error {
+			return SelectWhereBuffer(s, dst, count, src, Less, 3)
+		}, msg+", where")
+		testSelect(t, s, src, heads, 0, func(dst *Buffer[uint64], count *Buffer[uint64], src *Buffer[uint64]) error {
+			return UniqueBuffer(s, dst, count, src)
+		}, msg+", unique")
+		require.NoError(t, cmp.Or(f.Free(), s.Close(), rt.Close()))
+	}
 }
 
 // TestSelectLarge goes beyond 2^32 elements, with answers in closed form.
