@@ -319,6 +319,9 @@ func (w *warp) load(in *instr, pc int32) {
 			gather[int16](w, &v, d, offset, keep)
 		}
 	}
+	if m.strong {
+		w.learn(&v)
+	}
 }
 
 func (w *warp) store(in *instr, pc int32) {
@@ -487,4 +490,5 @@ func (w *warp) atomic(in *instr, pc int32) {
 	if changed {
 		w.block.change(v.space == spaceGlobal)
 	}
+	w.learn(&v)
 }

@@ -219,9 +219,6 @@ func (r *globalRaces) access(w *warp, in *instr, v *view, a access) {
 	}
 	w.active(func(lane int) {
 		first := w.addr[lane]
-		if m.strong && a != accessWrite {
-			me.known = me.known.join(r.sent[first])
-		}
 		now := record{agent: int32(b.number) + 1, lane: int32(w.index*32 + lane), count: me.count, line: in.line, strong: m.strong}
 		for i := first; i < first+n; i++ {
 			page := r.pages[i/pageBytes]
@@ -251,6 +248,15 @@ func (r *globalRaces) access(w *warp, in *instr, v *view, a access) {
 			r.sent[first] = sent
 		}
 	})
+}
+
+// learn is called after strong reads: what a value carries is sent before the
+// value is stored, so whoever has read it finds it.
+func (r *globalRaces) learn(w *warp) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	me := r.of(w.block)
+	w.active(func(lane int) { me.known = me.known.join(r.sent[w.addr[lane]]) })
 }
 
 func (r *globalRaces) block(w *warp, o *record) string {

@@ -45,6 +45,13 @@ func (w *warp) watch(in *instr, pc int32, v *view, a access) {
 	}
 }
 
+// learn tells the check of races that strong reads are done.
+func (w *warp) learn(v *view) {
+	if r := w.block.launch.races; r != nil && v.space == spaceGlobal {
+		r.learn(w)
+	}
+}
+
 // active calls f for each masked lane.
 func (w *warp) active(f func(lane int)) {
 	for rest := w.mask; rest != 0; rest &= rest - 1 {
