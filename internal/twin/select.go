@@ -159,17 +159,17 @@ func keepFlagged(flags []uint8) chooser {
 // or.
 func keepRange[V Unsigned](in []V, fold, low, span V, negate uint32) chooser {
 	sign := 8*unsafe.Sizeof(V(0)) - 1
-	var inside, outside uint8 = 1, 0
+	var others uint8
 	if negate != 0 {
-		inside, outside = 0, 1
+		others = 1
 	}
 	return func(keep []uint8, first int64) {
 		for i, v := range in[first:][:len(keep)] {
-			k := outside
+			var k uint8
 			if (v^(-(v>>sign)&fold))-low <= span {
-				k = inside
+				k = 1
 			}
-			keep[i] = k
+			keep[i] = k ^ others
 		}
 	}
 }
