@@ -400,7 +400,7 @@ func (m *memory) apply(global bool) func(old, b, c uint64) uint64 {
 		if t.float() {
 			f := nearest(opAdd, t.format())
 			if t == f32 && global { // subnormals are flushed in global memory only
-				f = flushed(f)
+				f = formatSingle.flushed(f)
 			}
 			if t.pair {
 				f = paired(f)

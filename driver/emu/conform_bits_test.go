@@ -97,14 +97,19 @@ func bitForms() (list []form) {
 			}
 			return fromBits(d)
 		}})
-		// bfe and bfi, as the ISA's pseudocode has them.
+		// bfe and bfi, as the ISA's pseudocode has them. It limits position and
+		// length to eight bits; the forms of 64 bits use all, as an H200 does.
+		fieldBits := uint64(0xff)
+		if w == 64 {
+			fieldBits = 0xffffffff
+		}
 		for _, sign := range []bool{false, true} {
 			kind := fmt.Sprintf("u%d", w)
 			if sign {
 				kind = fmt.Sprintf("s%d", w)
 			}
 			add(form{op: "bfe." + kind, in: []string{t, "b32", "b32"}, out: t, values: fields(w), want: func(v []uint64) uint64 {
-				a, pos, n, msb := bitsOf(v[0], w), int(v[1]&0xff), int(v[2]&0xff), w-1
+				a, pos, n, msb := bitsOf(v[0], w), int(v[1]&fieldBits), int(v[2]&fieldBits), w-1
 				fill := 0
 				if sign && n > 0 {
 					fill = a[min(pos+n-1, msb)]
@@ -146,7 +151,7 @@ func bitForms() (list []form) {
 			rows = append(rows, []uint64{row[0], interesting(t)[i%20], row[1], row[2]})
 		}
 		add(form{op: "bfi." + t, in: []string{t, t, "b32", "b32"}, out: t, values: rows, want: func(v []uint64) uint64 {
-			a, d, pos, n := bitsOf(v[0], w), bitsOf(v[1], w), int(v[2]&0xff), int(v[3]&0xff)
+			a, d, pos, n := bitsOf(v[0], w), bitsOf(v[1], w), int(v[2]&fieldBits), int(v[3]&fieldBits)
 			for i := 0; i < n && pos+i < w; i++ {
 				d[pos+i] = a[i]
 			}

@@ -184,6 +184,15 @@ func flushBits(v uint64, t string) uint64 {
 	return v
 }
 
+// flushResult is the rounded result of x under .ftz: zero where x itself is less
+// than any normal number, even if it is rounded to one, as an H200 does.
+func flushResult(x number, t, mode string) uint64 {
+	if x.real != nil && round(x, t, "rz")&^signBit[t] < leastNormal[t] {
+		return round(x, t, "rz") & signBit[t]
+	}
+	return round(x, t, mode)
+}
+
 // combine computes an operation exactly, with the ISA's rules for what is not
 // finite and for zeros.
 func combine(op string, x []number, mode string) number {
@@ -281,6 +290,14 @@ func arithmetic(op, t, mode string, n int, mods string) form {
 		mode = "rn"
 	}
 	ftz, sat := strings.Contains(mods, "ftz"), strings.Contains(mods, "sat")
+	if ftz && t == "f32" { // results a little below the least normal number
+		switch op {
+		case "div":
+			f.extra = [][]uint64{{0x800000, 0x3f800001}, {0x80800000, 0x3f800001}}
+		case "rcp":
+			f.extra = [][]uint64{{0x7e800001}, {0xfe800001}}
+		}
+	}
 	f.want = func(v []uint64) uint64 {
 		var x []number
 		for _, a := range v {
@@ -289,9 +306,10 @@ func arithmetic(op, t, mode string, n int, mods string) form {
 			}
 			x = append(x, realNumber(toFloat(a, t)))
 		}
-		r := round(combine(op, x, mode), t, mode)
+		exact := combine(op, x, mode)
+		r := round(exact, t, mode)
 		if ftz {
-			r = flushBits(r, t)
+			r = flushResult(exact, t, mode)
 		}
 		if sat {
 			switch value := toFloat(r, t); {
@@ -355,8 +373,9 @@ func floatForms() (list []form) {
 			"infinite":   func(x float64, _ uint64) bool { return math.IsInf(x, 0) },
 			"number":     func(x float64, _ uint64) bool { return x == x },
 			"notanumber": func(x float64, _ uint64) bool { return x != x },
-			"normal":     func(x float64, v uint64) bool { return x-x == 0 && v >= leastNormal[t] },
-			"subnormal":  func(x float64, v uint64) bool { return x != 0 && v < leastNormal[t] },
+			// Zero is normal to an H200; the ISA does not say.
+			"normal":    func(x float64, v uint64) bool { return x == 0 || x-x == 0 && v >= leastNormal[t] },
+			"subnormal": func(x float64, v uint64) bool { return x != 0 && v < leastNormal[t] },
 		} {
 			add(form{op: "testp." + what + "." + t, in: []string{t}, out: "pred", want: func(v []uint64) uint64 {
 				return truth(f(toFloat(v[0], t), v[0]&^signBit[t]))
@@ -606,7 +625,9 @@ func convertForms() (list []form) {
 					return result(toBig(cut(value(v[0], from), width(to)), to), to)
 				}})
 			}
-			if narrower := width(to) < width(from) || to[0] != from[0]; narrower && to != from {
+			lo, hi := limits(to)
+			fromLo, fromHi := limits(from)
+			if lo.Cmp(fromLo) > 0 || hi.Cmp(fromHi) < 0 { // .sat is not allowed where every value fits
 				add(form{op: "cvt.sat." + to + "." + from, in: []string{register(from)}, out: register(to), want: func(v []uint64) uint64 {
 					return result(clampTo(value(v[0], from), to), to)
 				}})
@@ -670,9 +691,13 @@ func convertForms() (list []form) {
 			if c.mods == ".ftz" && c.from == "f32" {
 				a = flushBits(a, c.from)
 			}
-			r := round(realNumber(toFloat(a, c.from)), c.to, cmp.Or(c.mode, "rn"))
+			x, mode := realNumber(toFloat(a, c.from)), cmp.Or(c.mode, "rn")
+			r := round(x, c.to, mode)
 			if c.mods == ".ftz" && c.to == "f32" {
-				r = flushBits(r, c.to)
+				r = flushResult(x, c.to, mode)
+			}
+			if x.nan && c.from == "f64" {
+				r = narrowNaN(a, c.to)
 			}
 			if c.mods == ".sat" {
 				switch x := toFloat(r, c.to); {
@@ -687,6 +712,11 @@ func convertForms() (list []form) {
 		if c.to == "bf16" {
 			f.sm = 80
 		}
+		if c.from == "f64" {
+			// NaN of either sign, quiet or not; a little less than the least
+			// normal number.
+			f.extra = [][]uint64{{0xfff8000000000000}, {0xfffc123456789abc}, {0x7ff4123456789abc}, {0xfff0000000000001}, {0x380fffffffffffff}, {0xb80fffffffffffff}}
+		}
 		add(f)
 	}
 	packed := form{op: "cvt.rn.f16x2.f32", in: []string{"f32", "f32"}, out: "b32", sm: 80, want: func(v []uint64) uint64 {
@@ -694,6 +724,17 @@ func convertForms() (list []form) {
 	}}
 	add(packed)
 	return list
+}
+
+// narrowNaN is what a NaN of double precision becomes in a shorter format on an
+// H200: quiet, with its sign and the upper bits of its payload.
+func narrowNaN(v uint64, t string) uint64 {
+	bits := map[string]int{"f16": 10, "f32": 23}[t]
+	d := infPattern[t] | 1<<(bits-1) | v&(1<<52-1)>>(52-bits)
+	if v>>63 != 0 {
+		d |= signBit[t]
+	}
+	return d
 }
 
 // integral rounds to an integer by the mode's definition.

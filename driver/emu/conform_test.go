@@ -28,6 +28,8 @@ type form struct {
 	// values are the rows of operands; nil takes all combinations of the types'
 	// interesting values, or a sample of them.
 	values [][]uint64
+	// extra are rows beside them.
+	extra [][]uint64
 	// near is the relative error that an approximation may have; 0 is exact.
 	near float64
 	// skip leaves out rows whose result the ISA leaves open.
@@ -114,6 +116,7 @@ func (f *form) rows() [][]uint64 {
 		}
 		out = append(out, row)
 	}
+	out = append(out, f.extra...)
 	if f.skip == nil {
 		return out
 	}

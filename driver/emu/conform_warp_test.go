@@ -126,10 +126,10 @@ func warpForms() (list []warpForm) {
 	}
 	add("shfl.sync.idx.b32 of half a warp", `
 setp.lt.u32 %p0, %lane, 16;
-@!%p0 bra other;
+@!%p0 bra upper;
 shfl.sync.idx.b32 %r0, %a32, 3, 31, 0xffff;
 bra done;
-other:
+upper:
 shfl.sync.idx.b32 %r0, %a32, 20, 31, 0xffff0000;
 done:`+widen, func(a, b []uint64) []uint64 {
 		d := make([]uint64, 32)
@@ -242,12 +242,14 @@ setp.ge.u32 %p2, %lane, 20;
 	for reg, f := range map[string]func(i int) uint64{
 		"%laneid": func(i int) uint64 { return uint64(i) }, "%tid.x": func(i int) uint64 { return uint64(i) }, "%tid.y": func(int) uint64 { return 0 },
 		"%ntid.x": func(int) uint64 { return 32 }, "%ctaid.x": func(int) uint64 { return 0 }, "%nctaid.x": func(int) uint64 { return 1 },
-		"%warpid": func(int) uint64 { return 0 }, "%lanemask_eq": func(i int) uint64 { return 1 << i }, "%lanemask_lt": func(i int) uint64 { return 1<<i - 1 },
+		"%lanemask_eq": func(i int) uint64 { return 1 << i }, "%lanemask_lt": func(i int) uint64 { return 1<<i - 1 },
 		"%lanemask_le": func(i int) uint64 { return 2<<i - 1 }, "%lanemask_gt": func(i int) uint64 { return low32(^uint64(1<<(i+1) - 1)) },
 		"%lanemask_ge": func(i int) uint64 { return low32(^uint64(1<<i - 1)) }, "%dynamic_smem_size": func(int) uint64 { return 0 },
 	} {
 		add("mov.u32 from "+reg, "mov.u32 %r0, "+reg+";"+widen, each(func(i int, _, _ uint64) uint64 { return f(i) }))
 	}
+	// Any of the places that a multiprocessor has for warps.
+	add("%warpid and %nwarpid", "mov.u32 %r0, %warpid;\nmov.u32 %r1, %nwarpid;\nsetp.lt.u32 %p1, %r0, %r1;"+result, same(1))
 	add("clocks go on", `mov.u64 %x0, %clock64;
 mov.u32 %r0, %clock;
 mov.u64 %x1, %globaltimer;

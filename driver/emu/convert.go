@@ -47,6 +47,16 @@ func (c conversion) saturated() func(a uint64) uint64 {
 	}
 }
 
+// holds reports whether integer type t has every value of the integer type from.
+func (t typ) holds(from typ) bool {
+	if t.float() || from.float() {
+		return false
+	}
+	lo, hi := t.limits()
+	fromLo, fromHi := from.limits()
+	return lo <= fromLo && hi >= fromHi
+}
+
 func (c conversion) intToFloat() func(a uint64) uint64 {
 	f := c.to.format()
 	return func(a uint64) uint64 {
@@ -114,6 +124,13 @@ func (c conversion) floatToInt() func(a uint64) uint64 {
 	}
 }
 
+// narrowNaN makes a double's NaN one of a shorter format, quiet and with the
+// upper bits of its payload, as an H200 does.
+func narrowNaN(v uint64, to *format) uint64 {
+	payload := v & (1<<formatDouble.mantissa - 1) >> (formatDouble.mantissa - to.mantissa)
+	return to.sign(v>>63 != 0) | to.infinity() | 1<<(to.mantissa-1) | payload
+}
+
 func (c conversion) floatToFloat() func(a uint64) uint64 {
 	from, to := c.from.format(), c.to.format()
 	sat := func(v uint64) uint64 { return v }
@@ -125,6 +142,9 @@ func (c conversion) floatToFloat() func(a uint64) uint64 {
 			a = flush(a)
 		}
 		x := from.decode(a)
+		if x != x && to.bits < from.bits && from == formatDouble {
+			return sat(narrowNaN(a, to))
+		}
 		if c.integral {
 			x = c.mode.integer(x)
 		}
@@ -132,8 +152,8 @@ func (c conversion) floatToFloat() func(a uint64) uint64 {
 			x = 0
 		}
 		r := to.encode(x, c.mode)
-		if c.ftz && to == formatSingle {
-			r = flush(r)
+		if c.ftz && to == formatSingle && math.Abs(x) < 0x1p-126 {
+			r &= signSingle
 		}
 		return sat(r)
 	}

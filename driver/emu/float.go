@@ -192,6 +192,14 @@ func flush(v uint64) uint64 {
 	return v
 }
 
+// flush replaces a subnormal by zero of its sign.
+func (f *format) flush(v uint64) uint64 {
+	if v&f.infinity() == 0 {
+		return v & f.sign(true)
+	}
+	return v
+}
+
 // saturate clamps to [0, 1]; NaN becomes 0.
 func saturate(t typ) func(v uint64) uint64 {
 	f := t.format()
@@ -499,9 +507,24 @@ var approximations = map[string]func(x float64) float64{
 	"tanh":  math.Tanh,
 }
 
-// flushed wraps an operation on singles for .ftz.
-func flushed(f func(a, b, c uint64) uint64) func(a, b, c uint64) uint64 {
-	return func(a, b, c uint64) uint64 { return flush(f(flush(a), flush(b), flush(c))) }
+// flushed wraps an operation on a format for .ftz.
+func (f *format) flushed(op func(a, b, c uint64) uint64) func(a, b, c uint64) uint64 {
+	return func(a, b, c uint64) uint64 { return f.flush(op(f.flush(a), f.flush(b), f.flush(c))) }
+}
+
+// flushedExact wraps arithmetic, which rounded gives, for .ftz: as on an H200,
+// the exact result counts, so one that would be rounded up to the least normal
+// number is flushed as well. It is below that number if it is when truncated.
+func (f *format) flushedExact(op operation, rounded func(a, b, c uint64) uint64) func(a, b, c uint64) uint64 {
+	truncated := arithmetic(op, f, towardZero)
+	least, sign := uint64(1)<<f.mantissa, f.sign(true)
+	return f.flushed(func(a, b, c uint64) uint64 {
+		v := rounded(a, b, c)
+		if v&^sign == least {
+			v = truncated(a, b, c)
+		}
+		return v
+	})
 }
 
 // paired applies f to both halves of 32-bit values.

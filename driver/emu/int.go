@@ -370,11 +370,21 @@ func findNth(mask, base, offset uint64) uint64 {
 	return math.MaxUint32
 }
 
+// field is the position and the length that bfe and bfi take from their
+// operands. PTX limits both to 0..255; beyond that the 32-bit forms use the low
+// eight bits and the 64-bit forms all of them, as an H200 does.
+func field(width int, start, length uint64) (pos, n int) {
+	if width == 32 {
+		start, length = start&0xff, length&0xff
+	}
+	return int(start), int(length)
+}
+
 // extractField is bfe: length bits from start, sign-extended from the field's
 // top bit, or from the value's where the field goes beyond it.
 func extractField(t typ) func(a, start, length uint64) uint64 {
 	return func(a, start, length uint64) uint64 {
-		pos, n := int(start&0xff), int(length&0xff)
+		pos, n := field(t.bits, start, length)
 		msb := t.bits - 1
 		var sign uint64
 		if t.signed() && n > 0 {
@@ -394,14 +404,11 @@ func extractField(t typ) func(a, start, length uint64) uint64 {
 
 // insertField is bfi with the position and length already taken.
 func insertField(width int, a, b, start, length uint64) uint64 {
-	pos, n := start&0xff, length&0xff
-	if pos >= uint64(width) {
+	pos, n := field(width, start, length)
+	if pos >= width {
 		return b
 	}
 	mask := trim((1<<min(n, 64)-1)<<pos, width)
-	if n >= 64 {
-		mask = trim(math.MaxUint64<<pos, width)
-	}
 	return b&^mask | a<<pos&mask
 }
 

@@ -215,6 +215,9 @@ func decodeCvt(d *decoder, m *mods) {
 	if c.integral && !c.from.float() || c.mode == nearestAway {
 		fail(m.at, "%s: rounding %s is not known here", m.opcode, round)
 	}
+	if c.sat && c.to.holds(c.from) {
+		fail(m.at, "%s: .sat where every value fits", m.opcode)
+	}
 	args := d.args(2, 2)
 	register := c.to.bits
 	if s := d.registerOf(args[0]); s != nil {
@@ -382,11 +385,8 @@ func (d *decoder) floating(m *mods, op operation) (f func(a, b, c uint64) uint64
 	} else {
 		f = arithmetic(op, t.format(), mode)
 	}
-	switch {
-	case ftz && t == f32:
-		f = flushed(f)
-	case ftz:
-		f = flushedHalf(f)
+	if ftz {
+		f = t.format().flushedExact(op, f)
 	}
 	if sat {
 		inner, clamp := f, saturate(t)
@@ -607,27 +607,12 @@ func decodeSign(d *decoder, m *mods) {
 		if t == f64 {
 			m.bad(t)
 		}
-		if t == f32 {
-			one = flushed(one)
-		} else {
-			one = flushedHalf(one)
-		}
+		one = f.flushed(one)
 	}
 	if t.pair {
 		one = paired(one)
 	}
 	d.alu(floatClass(t), map3(one), t, t)
-}
-
-// flushedHalf is .ftz for f16 and f16x2: flush a half's subnormals.
-func flushedHalf(f func(a, b, c uint64) uint64) func(a, b, c uint64) uint64 {
-	one := func(v uint64) uint64 {
-		if v&0x7c00 == 0 {
-			return v & 0x8000
-		}
-		return v
-	}
-	return func(a, b, c uint64) uint64 { return one(f(one(a), one(b), one(c))) }
 }
 
 // decodeExtreme decodes min and max.
@@ -642,11 +627,8 @@ func decodeExtreme(d *decoder, m *mods) {
 		m.typ()
 		two := extreme(t.format(), most, nan, xorSign)
 		f := func(a, b, _ uint64) uint64 { return two(a, b) }
-		switch {
-		case ftz && t == f32:
-			f = flushed(f)
-		case ftz:
-			f = flushedHalf(f)
+		if ftz {
+			f = t.format().flushed(f)
 		}
 		if t.pair {
 			f = paired(f)
@@ -727,7 +709,7 @@ func decodeApprox(d *decoder, m *mods) {
 		return v
 	}
 	if ftz && t == f32 {
-		f = flushed(f)
+		f = format.flushed(f)
 	}
 	if t.pair {
 		f = paired(f)
@@ -761,7 +743,7 @@ func decodeTestp(d *decoder, m *mods) {
 		case "notanumber":
 			return v > inf
 		case "normal":
-			return v >= least && v < inf
+			return v == 0 || v >= least && v < inf // zero is normal to an H200
 		}
 		return v > 0 && v < least
 	}

@@ -6,6 +6,7 @@ extern "C" __global__ void chain(volatile int *flags, int *order) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i > 0)
         while (flags[i - 1] == 0) {}
+    __threadfence(); // a volatile read alone does not order what follows
     order[i] = i == 0 ? 1 : 2 * order[i - 1] % 1009;
     __threadfence();
     flags[i] = 1;
@@ -27,6 +28,7 @@ extern "C" __global__ void lock(int *mutex, int *count, int times) {
         bool done = false;
         while (!done) {
             if (__nvvm_atom_cas_gen_i(mutex, 0, 1) == 0) {
+                __threadfence();
                 *(volatile int *)count = *(volatile int *)count + 1;
                 __threadfence();
                 __nvvm_atom_xchg_gen_i(mutex, 0);
