@@ -10,14 +10,6 @@ import (
 	"github.com/ptxrun/ptxrun/internal/twin"
 )
 
-// Compaction: what a criterion keeps of an input goes to the front of the output,
-// in the input's order. All of it runs in a single pass over the tiles, as
-// [ScanSinglePass] does, on how many elements each tile keeps: an element is read
-// once, and a kept one written once. Where the count has to be known before
-// anything is written, which is in partitions and where the output has less room
-// than the input has elements, a pass that only counts comes first: over the
-// flags, or over the elements if it is they that are judged.
-
 // Flag is an element's flag: true, or not zero, keeps the element.
 type Flag interface{ ~bool | ~uint8 }
 
@@ -52,6 +44,10 @@ func (c Comparison) String() string {
 // src are the same memory from the first element on, or do not overlap. Elements
 // of dst behind the count are not changed.
 //
+// It is a single pass, as [ScanSinglePass] is, which scans how many elements each
+// tile keeps: an element is read once, and written once if it is kept. Up to a
+// tile it is one launch.
+//
 // The result does not depend on the device. When ctx is done first it returns
 // ctx's error and dst is untouched. Errors: ErrNil, ErrClosed, ErrLength,
 // ErrOverlap, ErrOutOfMemory, and ErrTooSmall if dst has too little room: nothing
@@ -75,8 +71,8 @@ func Unique[T Number](ctx context.Context, rt *Runtime, dst, src []T) (int, erro
 
 // PartitionFlagged stores the elements of src whose flag is set to the front of
 // dst and the others behind them, both in order, and returns how many the first
-// are. dst, src and flags have the same length; dst and src do not overlap. Else
-// as [SelectFlagged].
+// are. dst, src and flags have the same length; dst and src do not overlap. A pass
+// that only counts comes first. Else as [SelectFlagged].
 func PartitionFlagged[T Number, F Flag](ctx context.Context, rt *Runtime, dst, src []T, flags []F) (int, error) {
 	return selectHost(ctx, "PartitionFlagged", rt, dst, src, flags, &compaction{criterion: byFlag, partition: true})
 }
@@ -99,7 +95,8 @@ func FlaggedIndices[I Index, F Flag](ctx context.Context, rt *Runtime, dst []I, 
 // SelectFlaggedBuffer is [SelectFlagged] on device buffers, in stream order: it
 // returns when the work is given to the stream. count has one element and
 // receives the number of elements kept. If that is more than dst has room for,
-// dst is not written. No other two of dst, src, flags and count overlap than dst
+// dst is not written; where dst has less room than src has elements, a pass that
+// only counts, and reads flags alone if there are, comes first. No other two of dst, src, flags and count overlap than dst
 // with src, which may be the same memory from the first element on, and src with
 // flags.
 func SelectFlaggedBuffer[T Number, F Flag](s *Stream, dst *Buffer[T], count *Buffer[uint64], src *Buffer[T], flags *Buffer[F]) error {

@@ -86,6 +86,7 @@ func testSelect[T Number](t *testing.T, s *Stream, src, want []T, skew int, call
 		switch room {
 		case "in place":
 			requireBits(t, want, gotIn[:len(want)], msg)
+			requireBits(t, src[len(want):], gotIn[len(want):], msg+": behind what is kept")
 			continue
 		case "too little room":
 			require.NotContains(t, notCanary(gotOut), true, "%s: written although there is no room for all", msg)

@@ -107,30 +107,33 @@ func selectElements[V any](l *driver.TwinLaunch, n int64, in []V, choose chooser
 	return nil
 }
 
-// selectInPlace brings together what each piece keeps, and then the pieces.
+// inPlacePieces are the pieces that are brought together beside the input before
+// any of it is overwritten.
+const inPlacePieces = 64
+
+// selectInPlace stores what is kept where the input is, and nothing behind it.
 func selectInPlace[V any](l *driver.TwinLaunch, in []V, before []int64, choose chooser, take taker[V]) {
+	const batch = inPlacePieces * piece
 	n := int64(len(in))
-	pieces(l, n, func(lo, hi int64) {
-		if p := lo / piece; before[p+1]-before[p] == hi-lo {
-			return // it stays, and its last element can be read by the next
-		}
-		at := lo
-		chunks(lo, hi, choose, func(keep []uint8, first int64) {
-			k := ones(keep)
-			if at+k < first+int64(len(keep)) { // else all stay
-				take(in[at:at+k], keep, first, 1)
-			}
-			at += k
+	held := make([]V, min(n, batch))
+	for start := int64(0); start < n; start += batch {
+		size := min(batch, n-start)
+		pieces(l, size, func(lo, hi int64) {
+			at := lo
+			chunks(start+lo, start+hi, choose, func(keep []uint8, first int64) {
+				k := ones(keep)
+				take(held[at:at+k], keep, first, 1)
+				at += k
+			})
 		})
-	})
-	for p := range before[1:] {
-		lo := int64(p) * piece
-		copy(in[before[p]:], in[lo:lo+before[p+1]-before[p]])
+		pieces(l, size, func(lo, _ int64) {
+			p := (start + lo) / piece
+			copy(in[before[p]:before[p+1]], held[lo:])
+		})
 	}
 }
 
-// takeFrom takes elements of a slice, which dst may be the same memory as, at or
-// before what it takes.
+// takeFrom takes elements of a slice.
 func takeFrom[V any](in []V) taker[V] {
 	return func(dst []V, keep []uint8, first int64, want uint8) {
 		x := in[first:][:len(keep)]

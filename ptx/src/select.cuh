@@ -305,11 +305,17 @@ struct Output {
     }
 };
 
+template <class A, class B>
+constexpr bool is_same = false;
+template <class A>
+constexpr bool is_same<A, A> = true;
+
 // Input is where the elements come from: memory, or, where only their numbers are
 // wanted, nowhere.
 template <class V, class Criterion>
 struct Input {
     static constexpr int vw = Rows<V>::vw;
+    static constexpr bool by_flag = is_same<Criterion, ByFlag>, by_neighbour = is_same<Criterion, ByNeighbour>;
     const V *in;  // null: the elements are their numbers
     Criterion criterion;
     bool aligned;
@@ -317,13 +323,6 @@ struct Input {
     __device__ __forceinline__ Input(const V *in, const Criterion &c) : in(in), criterion(c), aligned(is_aligned(in, 16)) {
         if constexpr (by_flag) aligned = aligned && is_aligned(c.flags, vw);
     }
-
-    template <class A, class B>
-    static constexpr bool same = false;
-    template <class A>
-    static constexpr bool same<A, A> = true;
-    static constexpr bool by_flag = same<Criterion, ByFlag>;
-    static constexpr bool by_neighbour = same<Criterion, ByNeighbour>;
 
     // load loads a part, of which held elements from number index on are there, and
     // decides on them.
