@@ -74,6 +74,9 @@ struct SegmentVector {
 #pragma unroll
         for (int k = 0; k < vw; k += per_word) {
             uint32_t w = 0;
+            // Elements are taken out of the word again: kept apart since total they
+            // would take a register each.
+            if constexpr (per_word > 1) asm volatile("" : "+r"(word[k / per_word]));
 #pragma unroll
             for (int i = k; i < k + per_word; i++) {
                 if (heads >> i & 1) base = init;
