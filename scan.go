@@ -104,9 +104,9 @@ func WithScanInit[T any](v T) ScanOption {
 func WithScanReverse() ScanOption { return ScanOption{reverse: true} }
 
 // WithScanWorkspace gives a scan on device buffers its workspace, of at least
-// [PlanScan]'s bytes from an address that is a multiple of 256, instead of letting it allocate one in stream order. One
-// workspace serves any number of calls on one stream, not calls on different
-// streams at a time.
+// [PlanScan]'s bytes from an address that is a multiple of 256, instead of
+// letting it allocate one in stream order. One workspace serves any number of
+// calls on one stream, not calls on different streams at a time.
 func WithScanWorkspace(w *Buffer[byte]) ScanOption {
 	return ScanOption{workspace: w, setWorkspace: true}
 }
@@ -141,16 +141,16 @@ type ScanLevel struct{ N, Tiles, Offset int64 }
 // ScanPlan is the layout of a scan's workspace. It depends on nothing but the
 // strategy and the number and size of the elements.
 type ScanPlan struct {
-	Strategy ScanStrategy // ScanRecursive where one of its tiles holds all
+	Strategy ScanStrategy
 	// Levels are the recursive strategy's, of which the first Depth are used.
 	Levels [maxScanLevels]ScanLevel
 	Depth  int
-	Bytes  int64 // of workspace, a multiple of 256; 0 if one tile holds all
+	Bytes  int64 // of workspace, a multiple of 256
 }
 
-// PlanScan lays out the workspace to scan n elements of size bytes. For
-// ScanRecursive it is one array of tile sums a level, each aligned to 256 bytes
-// and scanned in place; for ScanSinglePass, a ticket and the tiles' totals.
+// PlanScan lays out the workspace to scan n elements to results of size bytes.
+// For ScanRecursive it is one array of tile sums a level, each aligned to 256
+// bytes and scanned in place; for ScanSinglePass, a ticket and the tiles' totals.
 //
 // Errors: ErrInvalidValue for a size that is not 1 to 16 or an unknown strategy,
 // ErrTooLarge for an n beyond 2^58, ErrLength for a negative one.
@@ -167,16 +167,13 @@ func PlanScan(strategy ScanStrategy, n, size int64) (ScanPlan, error) {
 	case n > maxScanElements:
 		return p, driver.Errorf(call, driver.ErrTooLarge, "%d elements", n)
 	}
-	tile := scanTile(int(size))
-	if n <= tile {
-		p.Strategy = ScanRecursive
-		return p, nil
-	}
 	if strategy == ScanSinglePass {
-		p.Bytes = align256(passState(n, int(size)))
+		if n > 0 {
+			p.Bytes = align256(passState(n, int(size)))
+		}
 		return p, nil
 	}
-	for ; n > tile; p.Depth++ {
+	for tile := scanTile(int(size)); n > tile; p.Depth++ {
 		tiles := ceilDiv(n, tile)
 		p.Levels[p.Depth] = ScanLevel{N: n, Tiles: tiles, Offset: p.Bytes}
 		p.Bytes += align256(tiles * size)
@@ -559,28 +556,28 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 	if n == 0 {
 		return nil
 	}
-	if sc.names != nil && sc.names.recursive == "" {
-		// Sums in a wider type have only the single pass, also for one tile.
-		if c.strategy == ScanRecursive {
-			return driver.Errorf(call, driver.ErrInvalidValue, "the recursive strategy scans elements of the result's type")
-		}
-		plan = ScanPlan{Strategy: ScanSinglePass, Bytes: align256(passState(n, sc.size))}
-	}
-	var w driver.Ptr
+	// Sums in a wider type have only the single pass, also for one tile.
+	widening := sc.names != nil && sc.names.recursive == ""
 	switch {
-	case plan.Bytes == 0:
-	case c.workspace == nil:
+	case widening && c.strategy == ScanRecursive:
+		return driver.Errorf(call, driver.ErrInvalidValue, "the recursive strategy scans elements of the result's type")
+	case !widening && n <= scanTile(sc.size):
+		return s.scanLevel(sc, &plan, 0, 0, dst, src, n, sc.exclusive) // one launch
+	}
+	w := driver.Ptr(0)
+	if c.workspace != nil {
+		if c.workspace.n < plan.Bytes {
+			return &driver.Error{Op: call, Code: driver.ErrTooSmall, N: n, Need: plan.Bytes,
+				Detail: fmt.Sprintf("the workspace has %d bytes, %d are needed", c.workspace.n, plan.Bytes)}
+		}
+		w = c.workspace.ptr
+	} else {
 		if w, err = s.alloc(plan.Bytes); err != nil {
 			return err
 		}
 		defer s.free(w)
-	case c.workspace.n < plan.Bytes:
-		return &driver.Error{Op: call, Code: driver.ErrTooSmall, N: n, Need: plan.Bytes,
-			Detail: fmt.Sprintf("the workspace has %d bytes, %d are needed", c.workspace.n, plan.Bytes)}
-	default:
-		w = c.workspace.ptr
 	}
-	if plan.Strategy == ScanSinglePass {
+	if c.strategy == ScanSinglePass {
 		return s.scanPass(sc, &plan, w, dst, src, n)
 	}
 	return s.scanLevel(sc, &plan, 0, w, dst, src, n, sc.exclusive)

@@ -227,11 +227,10 @@ func TestPlanScan(t *testing.T) {
 	}
 	for _, size := range []int64{1, 2, 4, 8, 12, 16} {
 		tile := scanTile(int(size))
-		for _, strategy := range []ScanStrategy{ScanSinglePass, ScanRecursive} {
-			for _, n := range []int64{0, 1, tile} {
-				require.Equal(t, ScanPlan{Strategy: ScanRecursive}, plan(strategy, n, size), "one tile needs no workspace")
-			}
+		for _, n := range []int64{0, 1, tile} {
+			require.Equal(t, ScanPlan{Strategy: ScanRecursive}, plan(ScanRecursive, n, size), "one tile needs no workspace")
 		}
+		require.Equal(t, ScanPlan{}, plan(ScanSinglePass, 0, size))
 		for _, n := range []int64{tile + 1, tile * tile, tile*tile + 1, 1 << 32, 1<<32 + 1, 1 << 40, maxScanElements} {
 			p := plan(ScanRecursive, n, size)
 			require.Positive(t, p.Depth)

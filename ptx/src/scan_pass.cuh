@@ -392,6 +392,7 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
         stages.full[s].wait(parity);
         const uint64_t tile = stages.index[s];
         if (tile >= tiles) return;
+        const unsigned held = tile_held<T>(tile, n);
 
         if (warp == 1) {
             const T prefix = look_back.prefix(tile, lane);
@@ -400,6 +401,13 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
                 stages.ready[s].arrive();
             }
         } else if (reducer) {
+            // What is behind the last element is combined, though never stored:
+            // it has to be something.
+            for (unsigned k = held + lane; k < pass_tile<T>; k += warp_size) {
+                const In nothing = In();
+                copy_bytes(stages.tile[s] + k * sizeof(In), &nothing, sizeof(In));
+            }
+            __syncwarp();
             T total = Op::identity();
 #pragma unroll 1
             for (int part = 0; part < pass_parts; part++) {
@@ -415,6 +423,7 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
             }
         } else {
             const unsigned part = warp - 2 - bulk_reducers;
+            if (held < pass_tile<T>) stages.ready[s].wait(parity);  // for what the reducer fills in
             Vector<Op, In> v[pass_rows];
             load_shared_part(v, stages.tile[s] + part * part_bytes, lane);
             PartScan<Op, In> scan;
@@ -429,7 +438,6 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
             __syncwarp();
             if (lane == 0) stages.empty[s].arrive();
             scan.place(v, prefix, exclusive != 0, lane);
-            const unsigned held = tile_held<T>(tile, n);
             store_part<Op, In>(out + tile * pass_tile<T>, v, held, part, (part + 1) * pass_part<T> <= held, lane);
         }
     }
