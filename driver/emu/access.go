@@ -320,7 +320,7 @@ func (w *warp) load(in *instr, pc int32) {
 		}
 	}
 	if m.strong {
-		w.learn(&v)
+		w.learn(m, &v)
 	}
 }
 
@@ -490,5 +490,5 @@ func (w *warp) atomic(in *instr, pc int32) {
 	if changed {
 		w.block.change(v.space == spaceGlobal)
 	}
-	w.learn(&v)
+	w.learn(m, &v)
 }

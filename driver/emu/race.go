@@ -13,7 +13,8 @@ import (
 //
 // Two accesses of one byte race if neither happens before the other, one writes,
 // and not both are strong. Strong accesses also carry knowledge: who reads what
-// another wrote learns what that one had released.
+// another wrote learns what that one had released; in global memory only with a
+// fence or an acquire, without which a GPU may do the reads behind it earlier.
 
 // clock is the count that each agent is known to have reached.
 type clock []uint32
@@ -170,11 +171,12 @@ type globalRaces struct {
 
 const pageBytes = 4096
 
-// blockClock is what a block knows, and what of it the block has made visible by
-// a fence.
+// blockClock is what a block knows, what it has heard by relaxed reads and will
+// know after a fence, and what a fence has made visible of what it knows.
 type blockClock struct {
 	count    uint32
 	known    clock
+	heard    clock
 	released clock
 }
 
@@ -194,7 +196,9 @@ func (r *globalRaces) of(b *block) *blockClock {
 func (r *globalRaces) fence(b *block) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.release(b, r.of(b))
+	me := r.of(b)
+	me.known = me.known.join(me.heard)
+	r.release(b, me)
 }
 
 // release makes what the block has done until now visible.
@@ -252,11 +256,15 @@ func (r *globalRaces) access(w *warp, in *instr, v *view, a access) {
 
 // learn is called after strong reads: what a value carries is sent before the
 // value is stored, so whoever has read it finds it.
-func (r *globalRaces) learn(w *warp) {
+func (r *globalRaces) learn(w *warp, acquire bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	me := r.of(w.block)
-	w.active(func(lane int) { me.known = me.known.join(r.sent[w.addr[lane]]) })
+	to := &me.heard
+	if acquire {
+		to = &me.known
+	}
+	w.active(func(lane int) { *to = to.join(r.sent[w.addr[lane]]) })
 }
 
 func (r *globalRaces) block(w *warp, o *record) string {

@@ -46,9 +46,9 @@ func (w *warp) watch(in *instr, pc int32, v *view, a access) {
 }
 
 // learn tells the check of races that strong reads are done.
-func (w *warp) learn(v *view) {
+func (w *warp) learn(m *memory, v *view) {
 	if r := w.block.launch.races; r != nil && v.space == spaceGlobal {
-		r.learn(w)
+		r.learn(w, m.acquire)
 	}
 }
 

@@ -41,6 +41,16 @@ extern "C" __global__ void missing_fence(int *data, volatile int *flag, int *out
         *out = *data;
     }
 }
+extern "C" __global__ void missing_reader_fence(int *data, volatile int *flag, int *out) {
+    if (blockIdx.x == 0) {
+        *data = 42;
+        __threadfence();
+        *flag = 1;
+    } else {
+        while (*flag == 0) {}
+        *out = *data;
+    }
+}
 extern "C" __global__ void with_fence(int *data, volatile int *flag, int *out) {
     if (blockIdx.x == 0) {
         *data = 42;
