@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,8 +25,21 @@ type testDevice struct {
 }
 
 // testDevices are the devices of this machine and build: the cpu and the
-// emulator always, the GPU where there is one.
+// emulator always, the GPU where there is one. PTXRUN_TEST_DEVICES, a list of
+// names with commas, takes some of them, for a GPU machine that is lent by the
+// minute or a sanitizer that slows everything.
 func testDevices(t testing.TB) []testDevice {
+	all := everyDevice(t)
+	chosen := os.Getenv("PTXRUN_TEST_DEVICES")
+	if chosen == "" {
+		return all
+	}
+	some := slices.DeleteFunc(all, func(d testDevice) bool { return !slices.Contains(strings.Split(chosen, ","), d.name) })
+	require.NotEmpty(t, some, "PTXRUN_TEST_DEVICES=%s", chosen)
+	return some
+}
+
+func everyDevice(t testing.TB) []testDevice {
 	all := []testDevice{{name: "cpu", open: func() (*Runtime, error) {
 		dev, err := cpu.Open(cpu.WithMemoryChecks())
 		return runtimeOn(dev, err)
