@@ -134,33 +134,45 @@ func (h heads) at(i int64) bool {
 // next is the first head of the piece [lo, hi) from its element i on, or its
 // length.
 func (h heads) next(lo, hi, i int64, reverse bool) int64 {
-	if h.bits == nil && h.bytes == nil {
-		return hi - lo
+	if reverse {
+		return hi - 1 - h.down(hi-1-i, lo)
 	}
-	for ; i < hi-lo; i++ {
-		at := place(lo, hi, i, reverse)
-		if h.bits != nil && !reverse && at%32 == 0 && h.bits[at/32] == 0 {
-			i += 31
-			continue
-		}
-		if h.at(at) {
-			return i
-		}
-	}
-	return hi - lo
+	return h.up(lo+i, hi) - lo
 }
 
 // last is the last head of the piece [lo, hi), or -1.
 func (h heads) last(lo, hi int64, reverse bool) int64 {
-	if h.bits == nil && h.bytes == nil {
-		return -1
+	if reverse {
+		return hi - 1 - h.up(lo, hi)
 	}
-	for i := hi - lo - 1; i >= 0; i-- {
-		if h.at(place(lo, hi, i, reverse)) {
-			return i
+	return h.down(hi-1, lo) - lo
+}
+
+// up is the first head at or after i in memory, or hi if that is not before hi.
+// Words without a head are passed at once.
+func (h heads) up(i, hi int64) int64 {
+	if h.bits == nil && h.bytes == nil {
+		return hi
+	}
+	for ; i < hi && !h.at(i); i++ {
+		if h.bits != nil && h.bits[i/32]>>(i%32) == 0 {
+			i |= 31
 		}
 	}
-	return -1
+	return min(i, hi)
+}
+
+// down is the last head at or before i in memory, or lo-1 if that is before lo.
+func (h heads) down(i, lo int64) int64 {
+	if h.bits == nil && h.bytes == nil {
+		return lo - 1
+	}
+	for ; i >= lo && !h.at(i); i-- {
+		if h.bits != nil && h.bits[i/32]<<(31-i%32) == 0 {
+			i &^= 31
+		}
+	}
+	return max(i, lo-1)
 }
 
 // SegmentKeys sets the bit of every element that begins a segment of equal keys
