@@ -694,7 +694,7 @@ func convertForms() (list []form) {
 			x, mode := realNumber(toFloat(a, c.from)), cmp.Or(c.mode, "rn")
 			r := round(x, c.to, mode)
 			if c.mods == ".ftz" && c.to == "f32" {
-				r = flushResult(x, c.to, mode)
+				r = flushBits(r, c.to) // after rounding, as an H200 does
 			}
 			if x.nan && c.from == "f64" {
 				r = narrowNaN(a, c.to)

@@ -152,7 +152,7 @@ func (c conversion) floatToFloat() func(a uint64) uint64 {
 			x = 0
 		}
 		r := to.encode(x, c.mode)
-		if c.ftz && to == formatSingle && math.Abs(x) < 0x1p-126 {
+		if c.ftz && to == formatSingle && r&^signSingle < 0x00800000 { // after rounding, as an H200 does
 			r &= signSingle
 		}
 		return sat(r)

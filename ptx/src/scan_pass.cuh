@@ -332,6 +332,7 @@ struct BulkStages {
     Barrier full[bulk_stages];   // the tile is there
     Barrier ready[bulk_stages];  // prefix and before are there
     Barrier empty[bulk_stages];  // the tile is in the scanners' registers
+    Barrier filled;              // the last tile, if it is not whole
 };
 static_assert(sizeof(BulkStages<uint64_t, uint64_t>) <= bulk_stages * pass_tile<uint64_t> * 8 + 2048, "the launch gives 2 KiB beside the tiles");
 
@@ -352,6 +353,7 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
             stages.ready[s].init(2);
             stages.empty[s].init(pass_parts);
         }
+        stages.filled.init(warp_size);
         fence_barriers();
     }
     __syncthreads();
@@ -403,11 +405,14 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
         } else if (reducer) {
             // What is behind the last element is combined, though never stored:
             // it has to be something.
-            for (unsigned k = held + lane; k < pass_tile<T>; k += warp_size) {
-                const In nothing = In();
-                copy_bytes(stages.tile[s] + k * sizeof(In), &nothing, sizeof(In));
+            if (held < pass_tile<T>) {
+                for (unsigned k = held + lane; k < pass_tile<T>; k += warp_size) {
+                    const In nothing = In();
+                    copy_bytes(stages.tile[s] + k * sizeof(In), &nothing, sizeof(In));
+                }
+                stages.filled.arrive();
+                stages.filled.wait(0);
             }
-            __syncwarp();
             T total = Op::identity();
 #pragma unroll 1
             for (int part = 0; part < pass_parts; part++) {
@@ -423,7 +428,7 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
             }
         } else {
             const unsigned part = warp - 2 - bulk_reducers;
-            if (held < pass_tile<T>) stages.ready[s].wait(parity);  // for what the reducer fills in
+            if (held < pass_tile<T>) stages.filled.wait(0);
             Vector<Op, In> v[pass_rows];
             load_shared_part(v, stages.tile[s] + part * part_bytes, lane);
             PartScan<Op, In> scan;
