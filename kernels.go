@@ -116,13 +116,8 @@ func passState(n int64, size int) int64 {
 }
 
 // newerTargets are the modules built for more than sm_70. sm_80 has an
-// instruction that propagates NaN.
-//
-// Measured and left out on an H200, bench with and without the variant, each in
-// one run: redux.sync in scan_sum_u32 (0.788 against 0.771 ms at 2^28, recursive),
-// and L2::256B prefetches on sm_90 in rle_u8 (decoding at mean run 2: a run a
-// block 171 against 230 ms, a run a warp 42.8 against 35.7, tiled 7.30 against
-// 7.33).
+// instruction that propagates NaN. What was tried and left out is in
+// bench/NOTES.md.
 var newerTargets = map[string][]int{
 	"scan_recursive_min_f32": {80}, "scan_recursive_max_f32": {80},
 }
