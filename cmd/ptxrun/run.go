@@ -42,13 +42,14 @@ type cli struct {
 	Quiet       bool             `short:"q" help:"Show no progress."`
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version and stop."`
 
-	Info    infoCmd    `cmd:"" idle:"quiet" help:"Tell which devices this build knows, which it found, and why not the others."`
-	Scan    scanCmd    `cmd:"" help:"Write the running total, or another scan, of a file of numbers."`
-	RLE     rleCmd     `cmd:"" name:"rle" help:"Compress and decompress files by run-length encoding."`
-	LCS     lcsCmd     `cmd:"" idle:"quiet" name:"lcs" help:"Tell how alike two files are, by the length of their longest common subsequence of bytes."`
-	Cgoenv  cgoenvCmd  `cmd:"" idle:"device,quiet" help:"Print the cgo settings to build with -tags cuda: eval \"$$(ptxrun cgoenv)\""`
-	PTX     ptxCmd     `cmd:"" idle:"device,quiet" name:"ptx" help:"Compile CUDA C++ with an operator or kernels of your own to PTX. Needs clang or nvcc."`
-	Version versionCmd `cmd:"" idle:"device,quiet" help:"Print the version."`
+	Info       infoCmd       `cmd:"" idle:"quiet" help:"Tell which devices this build knows, which it found, and why not the others."`
+	Scan       scanCmd       `cmd:"" help:"Write the running total, or another scan, of a file of numbers."`
+	RLE        rleCmd        `cmd:"" name:"rle" help:"Compress and decompress files by run-length encoding."`
+	LCS        lcsCmd        `cmd:"" idle:"quiet" name:"lcs" help:"Tell how alike two files are, by the length of their longest common subsequence of bytes."`
+	Cgoenv     cgoenvCmd     `cmd:"" idle:"device,quiet" help:"Print the cgo settings to build with -tags cuda: eval \"$$(ptxrun cgoenv)\""`
+	PTX        ptxCmd        `cmd:"" idle:"device,quiet" name:"ptx" help:"Compile CUDA C++ with an operator or kernels of your own to PTX. Needs clang or nvcc."`
+	EmuProfile emuProfileCmd `cmd:"" idle:"device" name:"emu-profile" help:"Run a command on the emulator and tell what its kernels executed."`
+	Version    versionCmd    `cmd:"" idle:"device,quiet" help:"Print the version."`
 }
 
 // help prints a command's help without the flags that do nothing for it, which
@@ -71,6 +72,9 @@ type session struct {
 	device string
 	quiet  bool
 	chunk  int // bytes that scan works on at a time
+
+	open  func() (*ptxrun.Runtime, error) // the device; by default the one that device names
+	after func()                          // called before the device is closed
 }
 
 // run is the program, without the process around it. It returns the exit code.
@@ -87,38 +91,43 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			panic(r)
 		}
 	}()
-	var c cli
-	parser, err := kong.New(&c,
-		kong.Name("ptxrun"),
-		kong.Description(description),
-		kong.Vars{"version": version()},
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { panic(exit(code)) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Help(help),
-	)
-	if err != nil {
-		panic(err) // the grammar above is wrong
-	}
-	switch {
-	case len(args) == 0:
-		parser.Stdout, parser.Exit = stderr, func(int) { panic(exit(exitUsage)) }
-		args = []string{"--help"}
-	case args[0] == "help":
-		args = append(args[1:len(args):len(args)], "--help")
-	}
-	command, err := parser.Parse(args)
-	if err == nil {
-		err = command.Run(&session{
-			ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr,
-			device: c.Device, quiet: c.Quiet, chunk: scanChunk,
-		})
-	}
+	s := &session{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, chunk: scanChunk}
+	err := s.execute(args, kong.Exit(func(code int) { panic(exit(code)) }))
 	code = exitCode(err)
 	if code != 0 && code != exitPipe {
 		report(stderr, err)
 	}
 	return code
+}
+
+// execute parses a command line and runs its command in the session.
+func (s *session) execute(args []string, options ...kong.Option) error {
+	var c cli
+	parser, err := kong.New(&c, append([]kong.Option{
+		kong.Name("ptxrun"),
+		kong.Description(description),
+		kong.Vars{"version": version()},
+		kong.Writers(s.stdout, s.stderr),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Help(help),
+	}, options...)...)
+	if err != nil {
+		panic(err) // the grammar above is wrong
+	}
+	switch {
+	case len(args) == 0:
+		exit := parser.Exit
+		parser.Stdout, parser.Exit = s.stderr, func(int) { exit(exitUsage) }
+		args = []string{"--help"}
+	case args[0] == "help":
+		args = append(args[1:len(args):len(args)], "--help")
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		return err
+	}
+	s.device, s.quiet = c.Device, c.Quiet
+	return command.Run(s)
 }
 
 // usageError is a wrong use that kong cannot see.
@@ -187,11 +196,19 @@ func oneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(t
 
 // onDevice calls f with the device that was asked for.
 func (s *session) onDevice(f func(rt *ptxrun.Runtime) error) error {
-	rt, err := ptxrun.Open(ptxrun.WithDevice(s.device))
+	open := s.open
+	if open == nil {
+		open = func() (*ptxrun.Runtime, error) { return ptxrun.Open(ptxrun.WithDevice(s.device)) }
+	}
+	rt, err := open()
 	if err != nil {
 		return deviceError{err}
 	}
-	return errors.Join(f(rt), rt.Close())
+	err = f(rt)
+	if s.after != nil {
+		s.after()
+	}
+	return errors.Join(err, rt.Close())
 }
 
 type versionCmd struct{}
