@@ -211,3 +211,22 @@ PTXRUN_SCAN(wide, Wide)
 	assert.NotContains(t, err.Error(), "/ptxrun/scan.cuh")
 	assert.Less(t, strings.Count(err.Error(), "\n"), 40)
 }
+
+// A Value is a struct of any size that is scanned; those below 4 bytes share
+// registers with others.
+func TestBuildEverySize(t *testing.T) {
+	for _, size := range []int{1, 2, 12, 16} {
+		operator := fmt.Sprintf(`
+#include <ptxrun/scan.cuh>
+struct Last {
+    struct Value { uint8_t x[%d]; };
+    static __device__ Value identity() { return {}; }
+    static __device__ Value combine(Value a, Value b) { return b.x[0] ? b : a; }
+};
+PTXRUN_SCAN(last, Last)
+`, size)
+		text, err := Build(t.Context(), Options{Target: realCompiler(t), Source: source(t, operator)})
+		require.NoError(t, err, "%d bytes", size)
+		requireScan(t, text, "last")
+	}
+}

@@ -72,7 +72,12 @@ struct Vector<Op, In, true> : Words<In> {
     using T = In;
     using W = Words<In>;
 
-    __device__ __forceinline__ T at(int i) const { return T(this->word[i / W::each] >> (i % W::each * W::bits)); }
+    __device__ __forceinline__ T at(int i) const {
+        const uint32_t w = this->word[i / W::each] >> (i % W::each * W::bits);
+        T t;
+        copy_bytes(&t, &w, sizeof(T));
+        return t;
+    }
     __device__ __forceinline__ T total() const {
         T t = at(0);
 #pragma unroll
@@ -80,14 +85,16 @@ struct Vector<Op, In, true> : Words<In> {
         return t;
     }
     __device__ __forceinline__ void place(T base, bool exclusive) {
-        constexpr uint32_t mask = ~0u >> (32 - W::bits);
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             uint32_t w = 0;
 #pragma unroll
             for (int i = 0; i < W::each; i++) {
                 const T next = Op::combine(base, at(k * W::each + i));
-                w |= (uint32_t(exclusive ? base : next) & mask) << (i * W::bits);
+                const T here = exclusive ? base : next;
+                uint32_t placed = 0;
+                copy_bytes(&placed, &here, sizeof(T));
+                w |= placed << (i * W::bits);
                 base = next;
             }
             this->word[k] = w;
