@@ -41,8 +41,8 @@ test-cuda: ## all tests with the tag cuda; needs gcc, a GPU is optional
 	$(CUDA_ENV) $(GO) test -tags cuda ./...
 
 .PHONY: race
-race: ## tests under the race detector, less those of huge inputs; needs gcc
-	CGO_ENABLED=1 $(GO) test -race -short ./...
+race: ## tests under the race detector, less those of huge inputs and, of the root's, those on the emulator, which has its own; needs gcc
+	PTXRUN_TEST_DEVICES=cpu CGO_ENABLED=1 $(GO) test -race -short ./...
 
 .PHONY: vet
 vet: ## go vet; with the tag cuda too where gcc is found
