@@ -57,6 +57,8 @@ func everyDevice(t testing.TB) []testDevice {
 		all = append(all, testDevice{name: "cuda", open: func() (*Runtime, error) { return Open(WithDevice("cuda")) }})
 	case !errors.Is(err, driver.ErrNoDriver) && !errors.Is(err, driver.ErrNoDevice):
 		require.NoError(t, err, "a GPU driver is here and cannot be opened")
+	default:
+		t.Log("not on a GPU: ", err)
 	}
 	return all
 }
@@ -74,10 +76,23 @@ func eachDevice(t *testing.T, f func(t *testing.T, d testDevice, rt *Runtime)) {
 		t.Run(d.name, func(t *testing.T) {
 			rt, err := d.open()
 			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, rt.Close(), "nothing is left on the device") })
 			f(t, d, rt)
-			require.NoError(t, rt.Close(), "nothing is left on the device")
 		})
 	}
+}
+
+// eachLargeDevice is eachDevice for inputs beyond 2^32 elements.
+func eachLargeDevice(t *testing.T, f func(t *testing.T, d testDevice, rt *Runtime)) {
+	if testing.Short() {
+		t.Skip("needs 5 GB of memory on each device and some seconds; leave -short out")
+	}
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		if d.slow {
+			t.Skip("2^32 elements would take the emulator hours; the cpu and CUDA devices run them")
+		}
+		f(t, d, rt)
+	})
 }
 
 // sizes is the shared list for a kernel with that tile: nothing, one, around a

@@ -62,7 +62,8 @@ const (
 	// The single pass's tiles, the same on all variants: parts of rows of 32
 	// vectors of 16 bytes. On sm_90 stages of whole tiles wait in shared memory.
 	//
-	// H200, 2^28 elements, GB/s for uint32, uint64, uint8 to uint32, with
+	// H200, 2^28 elements, these kernels built by nvcc into a program of their own
+	// (bench/NOTES.md), GB/s for uint32, uint64, uint8 to uint32, with
 	// parts × rows × stages, reducers: 8×8×6, 3: 4040, 4126, 3866. 8×6×8, 4: 4058,
 	// 3792, 3311. 16×4×6, 3: 4034, 4057, 3523. 8×4×12, 4: 3763, 2729, 2441.
 	// 8×12×4, 4: 3575, 3446, 2988.

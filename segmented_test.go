@@ -532,15 +532,8 @@ func TestSegmentedErrors(t *testing.T) {
 
 // TestSegmentedLarge has segments on both sides of 2^32, and one across.
 func TestSegmentedLarge(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs 5 GB of memory on each device and some seconds; leave -short out")
-	}
 	const n, second, third = 1<<32 + 4097, 1<<32 - 300, 1<<32 + 300
-	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
-		if d.slow {
-			t.Log("2^32 elements would take the emulator hours; the cpu and CUDA devices run them")
-			return
-		}
+	eachLargeDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
 		s, err := NewStream(rt)
 		require.NoError(t, err)
 		b, err := NewBuffer[uint8](rt, n)

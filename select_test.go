@@ -502,15 +502,8 @@ func TestSelectManyTiles(t *testing.T) {
 
 // TestSelectLarge goes beyond 2^32 elements, with answers in closed form.
 func TestSelectLarge(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs 5 GB of memory on each device and some seconds; leave -short out")
-	}
 	const n = 1<<32 + 4097
-	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
-		if d.slow {
-			t.Log("2^32 elements would take the emulator hours; the cpu and CUDA devices run them")
-			return
-		}
+	eachLargeDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
 		s, err := NewStream(rt)
 		require.NoError(t, err)
 		b, err := NewBuffer[uint8](rt, n)

@@ -15,7 +15,6 @@
 #define __device__ __attribute__((device))
 #define __host__ __attribute__((host))
 #define __shared__ __attribute__((shared))
-#define __constant__ __attribute__((constant))
 #define __forceinline__ __inline__ __attribute__((always_inline))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 
@@ -66,11 +65,9 @@ __device__ __forceinline__ unsigned __shfl_xor_sync(unsigned mask, unsigned v, i
 }
 __device__ __forceinline__ unsigned __ballot_sync(unsigned mask, int p) { return __nvvm_vote_ballot_sync(mask, p); }
 __device__ __forceinline__ int __any_sync(unsigned mask, int p) { return __nvvm_vote_any_sync(mask, p); }
-__device__ __forceinline__ int __all_sync(unsigned mask, int p) { return __nvvm_vote_all_sync(mask, p); }
 
 __device__ __forceinline__ int __popc(unsigned v) { return __builtin_popcount(v); }
 __device__ __forceinline__ int __clz(int v) { return v == 0 ? 32 : __builtin_clz(v); }
-__device__ __forceinline__ int __ffs(int v) { return __builtin_ffs(v); }
 __device__ __forceinline__ unsigned __brev(unsigned v) { return __builtin_bitreverse32(v); }
 __device__ __forceinline__ unsigned __byte_perm(unsigned a, unsigned b, unsigned s) { return __nvvm_prmt(a, b, s); }
 
@@ -106,25 +103,16 @@ template <class T>
 constexpr __host__ __device__ T ceil_div(T n, T d) { return n / d + (n % d != 0); }
 
 // Memory that other blocks write while this one runs. Relaxed accesses see
-// each other's values, in no promised order with other addresses; what was
-// written before a release store is seen after the acquire load that reads it.
-// All are of device scope. Addresses are of global memory.
+// each other's values, in no promised order with other addresses. All are of
+// device scope. Addresses are of global memory.
 #define PTXRUN_ORDERED(type, bits, reg) \
     __device__ __forceinline__ type load_relaxed(const type *p) { \
         type v; \
         asm volatile("ld.relaxed.gpu.global.u" bits " %0, [%1];" : "=" reg(v) : "l"(p) : "memory"); \
         return v; \
     } \
-    __device__ __forceinline__ type load_acquire(const type *p) { \
-        type v; \
-        asm volatile("ld.acquire.gpu.global.u" bits " %0, [%1];" : "=" reg(v) : "l"(p) : "memory"); \
-        return v; \
-    } \
     __device__ __forceinline__ void store_relaxed(type *p, type v) { \
         asm volatile("st.relaxed.gpu.global.u" bits " [%0], %1;" : : "l"(p), reg(v) : "memory"); \
-    } \
-    __device__ __forceinline__ void store_release(type *p, type v) { \
-        asm volatile("st.release.gpu.global.u" bits " [%0], %1;" : : "l"(p), reg(v) : "memory"); \
     } \
     __device__ __forceinline__ type atomic_add(type *p, type v) { \
         type old; \
