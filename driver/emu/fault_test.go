@@ -78,6 +78,7 @@ var plants = []plant{
 	{"block_race", 2, 32, buffer(128), driver.ErrRace, []string{"of the device allocation of 128 bytes", "of block ("}, race},
 	{"missing_fence", 2, 1, buffers(4, 4, 4), driver.ErrRace, []string{"ld.global.u32", "block (1,0,0)", "a write by thread (0,0,0) of block (0,0,0)"}, race},
 	{"missing_reader_fence", 2, 1, buffers(4, 4, 4), driver.ErrRace, []string{"ld.global.u32", "block (1,0,0)", "a write by thread (0,0,0) of block (0,0,0)"}, race},
+	{"both_read", 2, 1, buffers(4, 4, 4), driver.ErrRace, []string{"st.global.u32", "block (1,0,0)", "a read by thread (0,0,0) of block (0,0,0)"}, race},
 	{"partial_barrier", 1, 64, buffer(256), driver.ErrSync,
 		[]string{"bar.sync", "only 40 of the block's 64 threads come to the barrier; thread (", "ended at line"}, nil},
 	{"deadlock", 2, 1, buffer(8), driver.ErrHang, []string{"wait for memory to change", "1 threads at", "line"}, hurry},

@@ -47,8 +47,31 @@ type record struct {
 	strong bool
 }
 
-// cell is the shadow of a byte.
-type cell struct{ read, write record }
+// cell is the shadow of a byte. Of reads that nothing orders the last of one
+// agent and the last of another are kept, so that a write by either meets one
+// that is not its own.
+type cell struct{ read, other, write record }
+
+// remember notes a read; before tells which of the noted ones are ordered before
+// it and need not be kept.
+func (c *cell) remember(now record, before func(*record) bool) {
+	if !before(&c.read) {
+		c.other = c.read
+	} else if before(&c.other) {
+		c.other = record{}
+	}
+	c.read = now
+}
+
+// unorderedRead is a noted read that is not ordered before a write, or nil.
+func (c *cell) unorderedRead(strong bool, before func(*record) bool) *record {
+	for _, o := range [...]*record{&c.read, &c.other} {
+		if !before(o) && !(strong && o.strong) {
+			return o
+		}
+	}
+	return nil
+}
 
 // sharedRaces is the shadow of a block's shared memory.
 type sharedRaces struct {
@@ -107,19 +130,20 @@ func (r *sharedRaces) access(w *warp, in *instr, v *view, a access) {
 		if strong && a != accessWrite {
 			r.acquire(w, first)
 		}
+		before := func(o *record) bool { return r.before(o, w, lane) }
 		for i := first; i < first+n; i++ {
 			c := &r.cells[i]
-			if !r.before(&c.write, w, lane) && !(strong && c.write.strong) && !(a == accessWrite && w.same64(in, lane, &c.write)) {
+			if !before(&c.write) && !(strong && c.write.strong) && !(a == accessWrite && w.same64(in, lane, &c.write)) {
 				w.race(in, lane, "shared memory", i, a, accessWrite, r.thread(w, &c.write), c.write.line)
 			}
-			if a != accessRead && !r.before(&c.read, w, lane) && !(strong && c.read.strong) {
-				w.race(in, lane, "shared memory", i, a, accessRead, r.thread(w, &c.read), c.read.line)
-			}
 			if a != accessRead {
+				if o := c.unorderedRead(strong, before); o != nil {
+					w.race(in, lane, "shared memory", i, a, accessRead, r.thread(w, o), o.line)
+				}
 				c.write = now
 			}
 			if a != accessWrite {
-				c.read = now
+				c.remember(now, before)
 			}
 		}
 		if strong && a != accessRead {
@@ -234,14 +258,14 @@ func (r *globalRaces) access(w *warp, in *instr, v *view, a access) {
 			if !before(&c.write) && !(m.strong && c.write.strong) {
 				w.race(in, lane, "the "+v.alloc.String(), i-v.first, a, accessWrite, r.block(w, &c.write), c.write.line)
 			}
-			if a != accessRead && !before(&c.read) && !(m.strong && c.read.strong) {
-				w.race(in, lane, "the "+v.alloc.String(), i-v.first, a, accessRead, r.block(w, &c.read), c.read.line)
-			}
 			if a != accessRead {
+				if o := c.unorderedRead(m.strong, before); o != nil {
+					w.race(in, lane, "the "+v.alloc.String(), i-v.first, a, accessRead, r.block(w, o), o.line)
+				}
 				c.write = now
 			}
 			if a != accessWrite {
-				c.read = now
+				c.remember(now, before)
 			}
 		}
 		if m.strong && a != accessRead {

@@ -51,6 +51,15 @@ extern "C" __global__ void missing_reader_fence(int *data, volatile int *flag, i
         *out = *data;
     }
 }
+extern "C" __global__ void both_read(int *data, volatile int *flag, int *out) {
+    if (blockIdx.x == 0) {
+        *out = *data;
+        *flag = 1;
+    } else {
+        while (*flag == 0) {}
+        *data = *data + 1;
+    }
+}
 extern "C" __global__ void with_fence(int *data, volatile int *flag, int *out) {
     if (blockIdx.x == 0) {
         *data = 42;
