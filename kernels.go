@@ -318,6 +318,79 @@ func rleModules[V twin.Unsigned](t elemType) []ModuleSpec {
 	}}
 }
 
+// Encoding in a single pass has compaction's tiles; on sm_90 stages of them, with
+// their heads as bits, and each warp's list of heads are in shared memory. As in
+// ptx/src/rle_encode.cuh.
+const (
+	encodeStages   = 6
+	encodeReducers = 3
+	encodeListRows = 2
+)
+
+// encodeState is the bytes of state for n elements: a tile's total is 8 bytes.
+func encodeState(n int64, size int) int64 { return passStateHead + ceilDiv(n, selectTile(size))*16 }
+
+// encodeShared is the shared memory of encoding by bulk copies.
+func encodeShared(size int64) int64 {
+	width := 16 / size
+	heads := selectParts * ceilDiv(selectRows, 32/width) * 32 * 4
+	slots := encodeListRows*32*width + 12
+	list := max(4*slots+slots/32*16+16, selectRows*32*16+16)
+	return encodeStages*(16+selectTileBytes+heads) + selectParts*list + 2048
+}
+
+// Decoding in a single pass: parts of rows of 32 vectors of lengths, a warp's work
+// each, which has flags for a window of the output and a part's values in shared
+// memory. A part of more output than a chunk is cut into chunks. As in
+// ptx/src/rle_decode.cuh.
+const (
+	decodeParts      = 8
+	decodePassBlock  = decodeParts * 32
+	decodeChunkBytes = 32 << 10
+	decodeVectors    = 4 * 32 // of a window
+)
+
+// decodePassTile is the runs of a tile, for lengths of the given size.
+func decodePassTile(length int64) int64 { return decodeParts * passRows * 32 * 16 / length }
+
+// decodeState is the bytes of state for decoding runs: the tiles' totals and three
+// words a part.
+func decodeState(runs, length int64) int64 {
+	return passStateHead + ceilDiv(runs, decodePassTile(length))*(16+decodeParts*24)
+}
+
+// runModules are run-length encoding and decoding in a single pass, of values of
+// one width.
+func runModules[V twin.Unsigned](t elemType) []ModuleSpec {
+	encode := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamPtr} // in, n, values, lengths, capacity, count, too long or 0, state
+	decode := []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamU64, ParamU64, ParamPtr, ParamPtr} // values, lengths, runs, out, from, size, total, state
+	size := int64(t.size)
+	module := func(stem string, target int, kernel func(length elemType, encode, decode driver.Twin) KernelSpec) ModuleSpec {
+		return ModuleSpec{
+			Name: stem + "_" + t.name, Source: stem + ".cu",
+			Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
+			Targets: []int{target},
+			Kernels: []KernelSpec{
+				kernel(typeU32, twin.RLEEncode[V, uint32](), twin.RLEDecodePass[V, uint32]()),
+				kernel(typeU64, twin.RLEEncode[V, uint64](), twin.RLEDecodePass[V, uint64]()),
+			},
+		}
+	}
+	return []ModuleSpec{
+		module("rle_encode_pass", 70, func(l elemType, e, _ driver.Twin) KernelSpec {
+			return KernelSpec{Name: "rle_encode_pass_" + t.name + "_" + l.name, Params: encode, Block: selectBlock, Tile: selectTile(t.size), Twin: e, Resident: true}
+		}),
+		module("rle_encode_bulk", bulkCapability, func(l elemType, e, _ driver.Twin) KernelSpec {
+			return KernelSpec{Name: "rle_encode_bulk_" + t.name + "_" + l.name, Params: encode, Block: (2 + encodeReducers + selectParts) * 32, Tile: selectTile(t.size), Twin: e,
+				Shared: encodeShared(size), Resident: true, Target: bulkCapability}
+		}),
+		module("rle_decode", 70, func(l elemType, _, d driver.Twin) KernelSpec {
+			return KernelSpec{Name: "rle_decode_pass_" + t.name + "_" + l.name, Params: decode, Block: decodePassBlock, Tile: decodePassTile(int64(l.size)), Twin: d,
+				Shared: decodeParts * (decodeVectors*16/size + decodePassTile(int64(l.size))/decodeParts*size), Resident: true}
+		}),
+	}
+}
+
 // rleIndexModule are the run-length kernels that do not touch values.
 func rleIndexModule() ModuleSpec {
 	scatter := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr} // scanned, n, starts, capacity, count
@@ -455,6 +528,7 @@ var moduleTable = slices.Concat(
 	widening[uint32, uint64](typeU32, typeU64),
 	passModules("satsum", typeU32, typeU64, twin.SaturatingSum(), twin.ScanPass(twin.SaturatingSum(), twin.Widen[uint32, uint64])),
 	rleModules[uint8](typeU8), rleModules[uint16](typeU16), rleModules[uint32](typeU32), rleModules[uint64](typeU64),
+	runModules[uint8](typeU8), runModules[uint16](typeU16), runModules[uint32](typeU32), runModules[uint64](typeU64),
 	selectModules[uint8](typeU8), selectModules[uint16](typeU16), selectModules[uint32](typeU32), selectModules[uint64](typeU64),
 	[]ModuleSpec{selectFlagsModule()},
 	[]ModuleSpec{rleIndexModule(), segmentModule(), lcsModule()},

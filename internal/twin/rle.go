@@ -236,26 +236,44 @@ func last(ends []uint64) uint64 {
 // fillRuns writes out, whose first element is number base of the whole output
 // and lies in the first of the runs.
 func fillRuns[V Unsigned](out, values []V, ends []uint64, base uint64) {
-	size := int(unsafe.Sizeof(V(0)))
-	perWord := 8 / size
-	ones := ^uint64(0) / (uint64(1)<<(8*size) - 1) // a one in each element of a word
-	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(out))), len(out)*size)
-	for at, r := 0, 0; at < len(out); r++ {
-		v := values[r]
-		end := int(min(ends[r]-base, uint64(len(out))))
-		// Whole words while they fit: what a word writes past the run's end
-		// belongs to later runs, which come later.
-		word := uint64(v) * ones
-		for at < end && at+perWord <= len(out) && end-at <= longRun/size {
-			binary.LittleEndian.PutUint64(bytes[at*size:], word)
-			at += perWord
-		}
-		if at < end {
-			fill(out[at:end], v)
-		}
-		at = end
+	w := newRunFiller(out)
+	for r := 0; w.at < len(out); r++ {
+		w.run(values[r], int(min(ends[r]-base, uint64(len(out)))))
 	}
 }
+
+// runFiller writes runs one after another.
+type runFiller[V Unsigned] struct {
+	out   []V
+	bytes []byte // of out
+	at    int
+}
+
+func newRunFiller[V Unsigned](out []V) runFiller[V] {
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(out))), len(out)*int(unsafe.Sizeof(V(0))))
+	return runFiller[V]{out: out, bytes: bytes}
+}
+
+// run writes v up to element end.
+func (w *runFiller[V]) run(v V, end int) {
+	size := int(unsafe.Sizeof(v))
+	perWord := 8 / size
+	at := w.at
+	// Whole words while they fit: what a word writes past the run's end belongs to
+	// later runs, which come later.
+	word := uint64(v) * elementOnes[V]()
+	for at < end && at+perWord <= len(w.out) && end-at <= longRun/size {
+		binary.LittleEndian.PutUint64(w.bytes[at*size:], word)
+		at += perWord
+	}
+	if at < end {
+		fill(w.out[at:end], v)
+	}
+	w.at = end
+}
+
+// elementOnes is a word with a one in each element of V.
+func elementOnes[V Unsigned]() uint64 { return ^uint64(0) / (uint64(1)<<(8*unsafe.Sizeof(V(0))) - 1) }
 
 // longRun is the bytes from which on a run is filled by copying.
 const longRun = 256
