@@ -394,13 +394,11 @@ func runModules[V twin.Unsigned](t elemType) []ModuleSpec {
 // rleIndexModule are the run-length kernels that do not touch values.
 func rleIndexModule() ModuleSpec {
 	scatter := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr} // scanned, n, starts, capacity, count
-	longest := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr} // starts, n, count, capacity, longest
 	return ModuleSpec{
 		Name: "rle_index", Source: "rle_index.cu", Targets: targets("rle_index"),
 		Kernels: []KernelSpec{
 			{Name: "rle_scatter_u32", Params: scatter, Block: rleBlock, Tile: rleTile, Twin: twin.RLEScatter[uint32]()},
 			{Name: "rle_scatter_u64", Params: scatter, Block: rleBlock, Tile: rleTile, Twin: twin.RLEScatter[uint64]()},
-			{Name: "rle_longest_u64", Params: longest, Block: rleBlock, Tile: 0, Twin: twin.RLELongest[uint64]()},
 		},
 	}
 }

@@ -33,7 +33,7 @@ func TestLarge(t *testing.T) {
 		require.NoError(t, err)
 		lengths, err := NewBufferFrom(s, []uint32{1<<32 - 2, 5, n - (1<<32 - 2) - 5})
 		require.NoError(t, err)
-		strategies := []DecodeStrategy{DecodeTiled}
+		strategies := []DecodeStrategy{DecodeSinglePass, DecodeTiled}
 		if d.name == "cuda" {
 			// A block or a warp writes 2^32 elements alone in seconds; one
 			// thread would take minutes and find nothing more.
@@ -57,31 +57,34 @@ func TestLarge(t *testing.T) {
 			checkLarge(t, s, b, want)
 		}
 
-		// Encoding it takes more than 8 bytes of workspace an element, which the
-		// hosts that only test do not have.
+		encodings := []EncodeStrategy{EncodeSinglePass}
 		if free, _, err := rt.dev.MemInfo(); err == nil && free > 10*n && d.name == "cuda" {
-			gotValues, err := NewBuffer[uint8](rt, 3)
-			require.NoError(t, err)
-			gotLengths, err := NewBuffer[uint32](rt, 3)
-			require.NoError(t, err)
-			count, err := NewBuffer[uint64](rt, 1)
-			require.NoError(t, err)
-			require.NoError(t, RLEEncodeBuffer(s, gotValues, gotLengths, count, b))
-			c, v, l := make([]uint64, 1), make([]uint8, 3), make([]uint32, 3)
+			encodings = append(encodings, EncodeMarkScan)
+		} else {
+			t.Log("encoding by mark-scan is left to a GPU with 43 GB free")
+		}
+		gotValues, err := NewBuffer[uint8](rt, 3)
+		require.NoError(t, err)
+		gotLengths, err := NewBuffer[uint32](rt, 3)
+		require.NoError(t, err)
+		count, err := NewBuffer[uint64](rt, 1)
+		require.NoError(t, err)
+		c, v, l := make([]uint64, 1), make([]uint8, 3), make([]uint32, 3)
+		for _, strategy := range encodings {
+			require.NoError(t, cmp.Or(s.s.Fill(gotValues.Ptr(), 0, 3), s.s.Fill(gotLengths.Ptr(), 0, 12), s.s.Fill(count.Ptr(), 0, 8)))
+			require.NoError(t, RLEEncodeBuffer(s, gotValues, gotLengths, count, b, WithEncodeStrategy(strategy)))
 			require.NoError(t, cmp.Or(count.CopyTo(s, c), gotValues.CopyTo(s, v), gotLengths.CopyTo(s, l)))
 			require.Equal(t, []uint64{3}, c)
 			require.Equal(t, []uint8{7, 9, 11}, v)
 			require.Equal(t, []uint32{1<<32 - 2, 5, n - (1<<32 - 2) - 5}, l)
-
-			// One run of more than 32 bits is refused before anything is written.
-			require.NoError(t, s.s.Fill(b.Ptr(), 4, n))
-			require.ErrorIs(t, RLEEncodeBuffer(s, gotValues, gotLengths, count, b), driver.ErrOverflow)
-			require.NoError(t, gotValues.CopyTo(s, v))
-			require.Equal(t, []uint8{7, 9, 11}, v)
-			require.NoError(t, cmp.Or(gotValues.Free(), gotLengths.Free(), count.Free()))
-		} else {
-			t.Log("encoding is left to a GPU with 43 GB free")
 		}
+
+		// One run of more than 32 bits is refused before anything is written.
+		require.NoError(t, s.s.Fill(b.Ptr(), 4, n))
+		require.ErrorIs(t, RLEEncodeBuffer(s, gotValues, gotLengths, count, b), driver.ErrOverflow)
+		require.NoError(t, gotValues.CopyTo(s, v))
+		require.Equal(t, []uint8{7, 9, 11}, v)
+		require.NoError(t, cmp.Or(gotValues.Free(), gotLengths.Free(), count.Free()))
 		require.NoError(t, cmp.Or(b.Free(), values.Free(), lengths.Free(), s.Close()))
 	})
 }

@@ -340,6 +340,15 @@ func (rt *Runtime) resolve(mod driver.Module, spec *KernelSpec) (k kernel, err e
 	return k, nil
 }
 
+// kernel returns a kernel of an embedded module.
+func (rt *Runtime) kernel(module, name string) (kernel, error) {
+	m, err := rt.module(module)
+	if err != nil {
+		return kernel{}, err
+	}
+	return m.kernel(name), nil
+}
+
 // kernel returns the kernel of that name in m.
 func (m *loadedModule) kernel(name string) kernel {
 	for _, k := range m.kernels {

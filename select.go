@@ -372,7 +372,7 @@ func (s *Stream) compact(c *compaction) error {
 		if c.criterion.hasFlags() {
 			name, module = "select_count_flagged", "select_flags"
 		}
-		k, err := s.rt.selectKernel(module, name)
+		k, err := s.rt.kernel(module, name)
 		if err != nil {
 			return err
 		}
@@ -393,7 +393,7 @@ func (s *Stream) compact(c *compaction) error {
 	case c.n > tile && bulkCapability <= s.rt.dev.Info().Capability && c.in%16 == 0 && c.flags%16 == 0:
 		kind, module = "bulk", "select_bulk_"+width
 	}
-	k, err := s.rt.selectKernel(module, "select_"+kind+"_"+criterionNames[c.criterion]+"_"+width)
+	k, err := s.rt.kernel(module, "select_"+kind+"_"+criterionNames[c.criterion]+"_"+width)
 	if err != nil {
 		return err
 	}
@@ -410,14 +410,6 @@ func (s *Stream) compact(c *compaction) error {
 	a := c.input(driver.NewArgs(), false).Uint64(uint64(c.n)).
 		Ptr(c.out).Ptr(c.count).Uint64(uint64(c.capacity)).Uint32(uint32(mode)).Ptr(state)
 	return s.launch(k, min(k.tiles(c.n), k.resident), c.n, a)
-}
-
-func (rt *Runtime) selectKernel(module, name string) (kernel, error) {
-	m, err := rt.module(module)
-	if err != nil {
-		return kernel{}, err
-	}
-	return m.kernel(name), nil
 }
 
 // input appends the parameters of the criterion. A kernel that counts flags reads

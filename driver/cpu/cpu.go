@@ -37,7 +37,7 @@ func Open(opts ...Option) (driver.Device, error) {
 		MaxThreadsPerBlock: 1024,
 		MaxGridX:           1<<31 - 1,
 		SharedPerBlock:     48 << 10,
-		SharedPerBlockMax:  48 << 10,
+		SharedPerBlockMax:  96 << 10, // as the least of the GPUs that the kernels are made for; twins take none
 		TotalMemory:        hostdev.TotalMemory(),
 	}, backend{}, opts...)
 	if err != nil {

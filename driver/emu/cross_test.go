@@ -248,8 +248,6 @@ func runCrossings(r *rand.Rand, part []string, stem string, k ptxrun.KernelSpec,
 			list = append(list, crossing{uint32(tiles), []value{memory(sized(scanned, typ)), scalar(uint64(n)),
 				{memory: sized(make([]uint64, room), typ), out: true}, scalar(uint64(capacity)), result(make([]uint64, 1))}})
 		}
-	case "rle_longest":
-		list = append(list, crossing{3, []value{memory(starts), scalar(uint64(n)), count(), scalar(uint64(room)), result(make([]uint64, 1))}})
 	case "rle_finish":
 		for _, capacity := range []int64{room, room - 1} {
 			list = append(list, crossing{3, []value{memory(raw), scalar(uint64(n)), memory(sized(starts, part[3])), count(), scalar(uint64(capacity)),

@@ -139,6 +139,20 @@ func BenchmarkRLE(b *testing.B) {
 					Ptr(m.alloc(int64(runs))).Ptr(m.alloc(4 * int64(runs)))
 			})
 		})
+		b.Run(name("encode_u8_u32"), func(b *testing.B) {
+			bench(b, benchN, twin.RLEEncode[uint8, uint32](), func(m *benchMemory) *driver.Args {
+				return driver.NewArgs().Ptr(put(m, raw)).Uint64(benchN).Ptr(m.alloc(int64(runs))).Ptr(m.alloc(4 * int64(runs))).Uint64(runs).Ptr(m.alloc(8)).Ptr(0).Ptr(0)
+			})
+		})
+		b.Run(name("decode_pass_u8_u32"), func(b *testing.B) {
+			lengths := make([]uint32, runs)
+			for r, e := range ends {
+				lengths[r] = uint32(e) - starts[r]
+			}
+			bench(b, benchN, twin.RLEDecodePass[uint8, uint32](), func(m *benchMemory) *driver.Args {
+				return driver.NewArgs().Ptr(put(m, values)).Ptr(put(m, lengths)).Uint64(runs).Ptr(m.alloc(benchN)).Uint64(0).Uint64(benchN).Ptr(m.alloc(8)).Ptr(0)
+			})
+		})
 		b.Run(name("decode_u8"), func(b *testing.B) {
 			bench(b, benchN, twin.RLEDecode[uint8](), func(m *benchMemory) *driver.Args {
 				return driver.NewArgs().Ptr(put(m, values)).Ptr(put(m, ends)).Uint64(runs).Ptr(m.alloc(benchN)).Uint64(benchN)

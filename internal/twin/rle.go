@@ -107,42 +107,6 @@ func RLEScatter[I Unsigned]() driver.Twin {
 	}
 }
 
-// RLELongest raises longest to the length of the longest run, if all starts
-// were stored.
-//
-// Parameters: starts, n, count, capacity, longest.
-func RLELongest[I Unsigned]() driver.Twin {
-	return func(l *driver.TwinLaunch) error {
-		startsAt, n, countAt := l.Args.Ptr(), int64(l.Args.Uint64()), l.Args.Ptr()
-		capacity, longestAt := l.Args.Uint64(), l.Args.Ptr()
-		count, err := scalar[uint64](l.Mem, countAt)
-		if err != nil {
-			return err
-		}
-		longest, err := scalar[uint64](l.Mem, longestAt)
-		if err != nil || *count > capacity {
-			return err
-		}
-		starts, err := driver.Slice[I](l.Mem, startsAt, int64(*count))
-		if err != nil {
-			return err
-		}
-		runs := int64(len(starts))
-		best := make([]uint64, ceilDiv(runs, piece))
-		pieces(l, runs, func(lo, hi int64) {
-			var m uint64
-			for r := lo; r < hi; r++ {
-				m = max(m, runEnd(starts, r, n)-uint64(starts[r]))
-			}
-			best[lo/piece] = m
-		})
-		for _, m := range best {
-			*longest = max(*longest, m)
-		}
-		return nil
-	}
-}
-
 // runEnd is where run r ends, n being the end of the last.
 func runEnd[I Unsigned](starts []I, r, n int64) uint64 {
 	if r+1 < int64(len(starts)) {
@@ -151,8 +115,8 @@ func runEnd[I Unsigned](starts []I, r, n int64) uint64 {
 	return uint64(n)
 }
 
-// RLEFinish stores each run's value and length, if all starts were stored, and
-// nothing otherwise.
+// RLEFinish stores the value and length of the first capacity runs. starts also
+// holds where the run after them begins, if there is one.
 //
 // Parameters: raw, n, starts, count, capacity, values, lengths.
 func RLEFinish[V, I, L Unsigned]() driver.Twin {
@@ -160,15 +124,15 @@ func RLEFinish[V, I, L Unsigned]() driver.Twin {
 		rawAt, n, startsAt, countAt := l.Args.Ptr(), int64(l.Args.Uint64()), l.Args.Ptr(), l.Args.Ptr()
 		capacity, valuesAt, lengthsAt := l.Args.Uint64(), l.Args.Ptr(), l.Args.Ptr()
 		count, err := scalar[uint64](l.Mem, countAt)
-		if err != nil || *count > capacity {
+		if err != nil {
 			return err
 		}
-		runs := int64(*count)
+		runs := int64(min(*count, capacity))
 		raw, err := driver.Slice[V](l.Mem, rawAt, n)
 		if err != nil {
 			return err
 		}
-		starts, err := driver.Slice[I](l.Mem, startsAt, runs)
+		starts, err := driver.Slice[I](l.Mem, startsAt, int64(min(*count, capacity+1)))
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,6 @@ func roundTrip[V, I, L twin.Unsigned](m *memory, what string, n int, length func
 	var starts []I
 	var ends []uint64
 	flags := make([]I, n)
-	longest := 0
 	for v := V(r.Uint64()); len(raw) < n; v += V(1 + r.IntN(100)) {
 		k := min(length(r), n-len(raw))
 		flags[len(raw)] = 1
@@ -53,7 +52,6 @@ func roundTrip[V, I, L twin.Unsigned](m *memory, what string, n int, length func
 			raw = append(raw, v)
 		}
 		ends = append(ends, uint64(len(raw)))
-		longest = max(longest, k)
 	}
 	runs := len(values)
 	size := uint64(n)
@@ -73,16 +71,28 @@ func roundTrip[V, I, L twin.Unsigned](m *memory, what string, n int, length func
 	require.EqualValues(m, runs, one[uint64](m, countAt), what)
 	require.True(m, slices.Equal(starts, load[I](m, startsAt, runs)), "starts: "+what)
 
-	longestAt := store(m, []uint64{0})
-	require.NoError(m, run(m, twin.RLELongest[I](), driver.NewArgs().
-		Ptr(startsAt).Uint64(size).Ptr(countAt).Uint64(uint64(runs)).Ptr(longestAt)), what)
-	require.EqualValues(m, longest, one[uint64](m, longestAt), what)
-
 	valuesAt, lengthsAt := space[V](m, runs), space[L](m, runs)
 	require.NoError(m, run(m, twin.RLEFinish[V, I, L](), driver.NewArgs().
 		Ptr(rawAt).Uint64(size).Ptr(startsAt).Ptr(countAt).Uint64(uint64(runs)).Ptr(valuesAt).Ptr(lengthsAt)), what)
 	require.True(m, slices.Equal(values, load[V](m, valuesAt, runs)), "values: "+what)
 	require.True(m, slices.Equal(lengths, load[L](m, lengthsAt, runs)), "lengths: "+what)
+
+	valuesAt, lengthsAt = space[V](m, runs), space[L](m, runs)
+	require.NoError(m, run(m, twin.RLEEncode[V, L](), driver.NewArgs().
+		Ptr(rawAt).Uint64(size).Ptr(valuesAt).Ptr(lengthsAt).Uint64(uint64(runs)).Ptr(countAt).Ptr(0).Ptr(0)), what)
+	require.EqualValues(m, runs, one[uint64](m, countAt), what)
+	require.True(m, slices.Equal(values, load[V](m, valuesAt, runs)), "values in one pass: "+what)
+	require.True(m, slices.Equal(lengths, load[L](m, lengthsAt, runs)), "lengths in one pass: "+what)
+
+	totalAt := space[uint64](m, 1)
+	for _, window := range [][2]int{{0, n}, {n / 3, n / 2}} {
+		from, part := window[0], min(window[1], n-window[0])
+		outAt := space[V](m, part)
+		require.NoError(m, run(m, twin.RLEDecodePass[V, L](), driver.NewArgs().
+			Ptr(valuesAt).Ptr(lengthsAt).Uint64(uint64(runs)).Ptr(outAt).Uint64(uint64(from)).Uint64(uint64(window[1])).Ptr(totalAt).Ptr(0)), what)
+		require.EqualValues(m, n, one[uint64](m, totalAt), what)
+		require.True(m, slices.Equal(raw[from:from+part], load[V](m, outAt, part)), "decoded in one pass: "+what)
+	}
 
 	endsAt := store(m, ends)
 
@@ -117,24 +127,23 @@ func TestRLETooManyRuns(t *testing.T) {
 		require.EqualValues(t, i, s)
 	}
 
-	longestAt := store(m, []uint64{7})
-	require.NoError(t, run(m, twin.RLELongest[uint32](), driver.NewArgs().
-		Ptr(startsAt).Uint64(n).Ptr(countAt).Uint64(capacity).Ptr(longestAt)))
-	assert.EqualValues(t, 7, one[uint64](m, longestAt))
-
-	valuesAt, lengthsAt := store(m, make([]uint8, capacity)), store(m, make([]uint32, capacity))
-	require.NoError(t, run(m, twin.RLEFinish[uint8, uint32, uint32](), driver.NewArgs().
-		Ptr(store(m, make([]uint8, n))).Uint64(n).Ptr(startsAt).Ptr(countAt).Uint64(capacity).Ptr(valuesAt).Ptr(lengthsAt)))
-	assert.Equal(t, make([]uint32, capacity), load[uint32](m, lengthsAt, capacity))
-}
-
-// TestRLELongestKeepsTheMaximum has a longer run in longest already.
-func TestRLELongestKeepsTheMaximum(t *testing.T) {
-	m := newMemory(t)
-	longestAt := store(m, []uint64{100})
-	require.NoError(t, run(m, twin.RLELongest[uint64](), driver.NewArgs().
-		Ptr(store(m, []uint64{0, 3})).Uint64(10).Ptr(store(m, []uint64{2})).Uint64(2).Ptr(longestAt)))
-	assert.EqualValues(t, 100, one[uint64](m, longestAt))
+	raw := make([]uint8, n)
+	for i := range raw {
+		raw[i] = uint8(i)
+	}
+	const fits = capacity - 1 // the last run stored ends where the next begins
+	finish := func(twin driver.Twin, args *driver.Args, valuesAt, lengthsAt driver.Ptr) {
+		require.NoError(t, run(m, twin, args))
+		assert.Equal(t, raw[:fits], load[uint8](m, valuesAt, fits))
+		assert.Equal(t, slices.Repeat([]uint32{1}, fits), load[uint32](m, lengthsAt, fits))
+		assert.EqualValues(t, n, one[uint64](m, countAt))
+	}
+	valuesAt, lengthsAt := store(m, make([]uint8, fits)), store(m, make([]uint32, fits))
+	finish(twin.RLEFinish[uint8, uint32, uint32](), driver.NewArgs().
+		Ptr(store(m, raw)).Uint64(n).Ptr(startsAt).Ptr(countAt).Uint64(fits).Ptr(valuesAt).Ptr(lengthsAt), valuesAt, lengthsAt)
+	valuesAt, lengthsAt = store(m, make([]uint8, fits)), store(m, make([]uint32, fits))
+	finish(twin.RLEEncode[uint8, uint32](), driver.NewArgs().
+		Ptr(store(m, raw)).Uint64(n).Ptr(valuesAt).Ptr(lengthsAt).Uint64(fits).Ptr(countAt).Ptr(0).Ptr(0), valuesAt, lengthsAt)
 }
 
 // TestDecodeEmptyRuns has runs of no elements before, between and after others.

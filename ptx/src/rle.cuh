@@ -85,13 +85,12 @@ __device__ __forceinline__ void rle_scatter(const I *scanned, uint64_t n, I *sta
     for (uint64_t k = base + threadIdx.x; k < end; k += rle_block) scatter(k, k > 0 ? scanned[k - 1] : 0, scanned[k]);
 }
 
-// rle_finish stores each run's value and length; if starts holds only part of
-// the runs (count above capacity), nothing. Any grid will do, because only the
-// device knows the count.
+// rle_finish stores the value and length of the first capacity runs; starts also
+// holds where the run after them begins, if there is one. Any grid will do, because
+// only the device knows the count.
 template <class V, class I, class L>
 __device__ __forceinline__ void rle_finish(const V *raw, uint64_t n, const I *starts, const uint64_t *count, uint64_t capacity, V *values, L *lengths) {
-    const uint64_t runs = *count;
-    if (runs > capacity) return;
+    const uint64_t all = *count, runs = minimum(all, capacity);
     constexpr int vt = 4;
     const bool wide = is_aligned(starts, 16) && is_aligned(values, minimum(16, vt * int(sizeof(V)))) && is_aligned(lengths, 16);
     const uint64_t stride = uint64_t(gridDim.x) * rle_block * vt;
@@ -101,7 +100,7 @@ __device__ __forceinline__ void rle_finish(const V *raw, uint64_t n, const I *st
             V value[vt];
             L length[vt];
             load_wide(start, starts + r);
-            const uint64_t end = r + vt < runs ? starts[r + vt] : n;
+            const uint64_t end = r + vt < all ? starts[r + vt] : n;
 #pragma unroll
             for (int i = 0; i < vt; i++) {
                 value[i] = raw[start[i]];
@@ -112,27 +111,11 @@ __device__ __forceinline__ void rle_finish(const V *raw, uint64_t n, const I *st
             continue;
         }
         for (uint64_t i = r; i < minimum(r + vt, runs); i++) {
-            const uint64_t start = starts[i], end = i + 1 < runs ? starts[i + 1] : n;
+            const uint64_t start = starts[i], end = i + 1 < all ? starts[i + 1] : n;
             values[i] = raw[start];
             lengths[i] = L(end - start);
         }
     }
-}
-
-// rle_longest raises longest to the length of the longest run; if starts holds
-// only part of the runs it does nothing. Any grid will do.
-template <class I>
-__device__ __forceinline__ void rle_longest(const I *starts, uint64_t n, const uint64_t *count, uint64_t capacity, uint64_t *longest) {
-    const uint64_t runs = *count;
-    if (runs > capacity) return;
-    const uint64_t threads = uint64_t(gridDim.x) * rle_block;
-    uint64_t length = 0;
-    for (uint64_t r = uint64_t(blockIdx.x) * rle_block + threadIdx.x; r < runs; r += threads) {
-        const uint64_t end = r + 1 < runs ? starts[r + 1] : n;
-        length = maximum<uint64_t>(length, end - starts[r]);
-    }
-    length = warp_reduce<Max<uint64_t>>(length);
-    if (threadIdx.x % warp_size == 0 && length > 0) atomic_max(longest, length);
 }
 
 // The decode kernels write values[r] to out[ends[r-1], ends[r]) for every run,

@@ -10,7 +10,3 @@
     }
 SCATTER(u32, uint32_t)
 SCATTER(u64, uint64_t)
-
-KERNEL rle_longest_u64(const uint64_t *starts, uint64_t n, const uint64_t *count, uint64_t capacity, uint64_t *longest) {
-    ptxrun::rle_longest(starts, n, count, capacity, longest);
-}
