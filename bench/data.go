@@ -106,14 +106,12 @@ func runData(n, mean int) (data []byte, runs int) {
 }
 
 // encoded is what data, of a known number of runs, is encoded to.
-func encoded(data []byte, runs int) (values []byte, lengths []uint32) {
-	values, lengths = make([]byte, 0, runs), make([]uint32, 0, runs)
+func encoded[V uint8 | uint32](data []V, runs int) (values []V, lengths []uint32) {
+	values, lengths = make([]V, 0, runs), make([]uint32, 0, runs)
 	for len(data) > 0 {
-		n := len(data)
-		for k := 1; k < n; k++ {
-			if data[k] != data[0] {
-				n = k
-			}
+		n := 1
+		for n < len(data) && data[n] == data[0] {
+			n++
 		}
 		values, lengths = append(values, data[0]), append(lengths, uint32(n))
 		data = data[n:]

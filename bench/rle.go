@@ -3,76 +3,125 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
+	"runtime"
 	"slices"
+	"time"
 
 	"github.com/ptxrun/ptxrun"
 )
 
-// rleFigures are of bytes in runs of several mean lengths. A mean of 1, which
-// has nothing to decode faster than a copy, is only encoded.
+// rleFigures are of 2^30 bytes in runs of several mean lengths. A mean of 1,
+// which has nothing to decode faster than a copy, is only encoded.
 func rleFigures(b *bencher) {
 	for _, mean := range []int{1, 2, 16, 256, 65536} {
-		encodings := map[string][]ptxrun.RLEOption{fmt.Sprintf("rle/encode/%d", mean): nil}
-		decodings := map[string]ptxrun.DecodeStrategy{}
-		if mean > 1 {
-			encodings[fmt.Sprintf("rle/encode/mark-scan/%d", mean)] = []ptxrun.RLEOption{ptxrun.WithEncodeStrategy(ptxrun.EncodeMarkScan)}
-			for _, s := range []ptxrun.DecodeStrategy{ptxrun.DecodeThread, ptxrun.DecodeWarp, ptxrun.DecodeBlock, ptxrun.DecodeTiled} {
-				decodings[fmt.Sprintf("rle/decode/%v/%d", s, mean)] = s
+		rleGroup(b, fmt.Sprint(mean), func() *runs[byte] { return newRuns(runData(b.size(30), mean)) }, mean > 1)
+	}
+	rleGroup(b, "skewed", func() *runs[byte] { return skewed(b.size(30)) }, false)
+	rleGroup(b, "16-uint32", func() *runs[uint32] {
+		bytes, count := runData(b.size(28), 16)
+		data := make([]uint32, len(bytes))
+		pieces(len(data), func(from, to int) {
+			for i := from; i < to; i++ {
+				data[i] = uint32(bytes[i]) * 0x01010101
 			}
+		})
+		return newRuns(data, count)
+	}, false)
+	b.figure("rle/cpu/256", func() error { return rleCPU(b) })
+}
+
+// rleGroup measures encoding and decoding one kind of runs; all strategies if all
+// is true, else the default.
+func rleGroup[V uint8 | uint32](b *bencher, kind string, make func() *runs[V], all bool) {
+	type coding struct {
+		id      string
+		measure func(r *runs[V], id string) error
+	}
+	name := "rle/%s/" + kind
+	if sizeOf[V]() == 4 {
+		name = "rle/%s-uint32/16"
+	}
+	encode := coding{fmt.Sprintf(name, "encode"), func(r *runs[V], id string) error { return r.encode(b, id) }}
+	decode := coding{fmt.Sprintf(name, "decode"), func(r *runs[V], id string) error { return r.decode(b, id) }}
+	codings := []coding{encode, decode}
+	switch {
+	case kind == "1":
+		codings = []coding{encode}
+	case kind == "skewed":
+		codings = []coding{decode}
+	}
+	if all {
+		codings = append(codings, coding{fmt.Sprintf(name, "encode/mark-scan"), func(r *runs[V], id string) error {
+			return r.encode(b, id, ptxrun.WithEncodeStrategy(ptxrun.EncodeMarkScan))
+		}})
+		for _, s := range []ptxrun.DecodeStrategy{ptxrun.DecodeThread, ptxrun.DecodeWarp, ptxrun.DecodeBlock, ptxrun.DecodeTiled} {
+			codings = append(codings, coding{fmt.Sprintf(name, "decode/"+s.String()), func(r *runs[V], id string) error { return r.decodeWaiting(b, id, s) }})
 		}
-		ids := append(slices.Sorted(maps.Keys(encodings)), slices.Sorted(maps.Keys(decodings))...)
-		if !slices.ContainsFunc(ids, b.wanted) {
-			continue
+	}
+	codings = slices.DeleteFunc(codings, func(c coding) bool { return !b.wanted(c.id) })
+	if len(codings) == 0 {
+		return
+	}
+	r := make()
+	err := r.upload(b)
+	if err == nil {
+		for _, c := range codings {
+			b.figure(c.id, func() error { return c.measure(r, c.id) })
 		}
-		r, err := b.newRuns(mean)
-		if err == nil {
-			for _, id := range ids[:len(encodings)] {
-				b.figure(id, func() error { return r.encode(b, id, encodings[id]) })
-			}
-			for _, id := range ids[len(encodings):] {
-				b.figure(id, func() error { return r.decode(b, id, decodings[id]) })
-			}
-			err = r.free()
-		}
-		if err != nil {
-			b.errs = append(b.errs, fmt.Errorf("runs of %d: %w", mean, err))
-		}
+	}
+	if err = errors.Join(err, r.free()); err != nil {
+		b.errs = append(b.errs, fmt.Errorf("runs of %s: %w", kind, err))
 	}
 }
 
-// runs are bytes in runs and what they are encoded to, on the host and on the
+// skewed is n bytes of which the middle half are one run, the others in runs of
+// mean length 2.
+func skewed(n int) *runs[byte] {
+	data, _ := runData(n, 2)
+	for i := n / 4; i < n*3/4; i++ {
+		data[i] = data[n/4]
+	}
+	count := 1
+	for i := 1; i < n; i++ {
+		if data[i] != data[i-1] {
+			count++
+		}
+	}
+	return newRuns(data, count)
+}
+
+// runs are values in runs and what they are encoded to, on the host and on the
 // device.
-type runs struct {
-	data    []byte
-	values  []byte
+type runs[V uint8 | uint32] struct {
+	data    []V
+	values  []V
 	lengths []uint32
 
 	on struct {
-		data, values *ptxrun.Buffer[byte]
+		data, values *ptxrun.Buffer[V]
 		lengths      *ptxrun.Buffer[uint32]
 	}
 }
 
-func (b *bencher) newRuns(mean int) (*runs, error) {
-	data, count := runData(b.size(30), mean)
-	r := &runs{data: data}
+func newRuns[V uint8 | uint32](data []V, count int) *runs[V] {
+	r := &runs[V]{data: data}
 	r.values, r.lengths = encoded(data, count)
-	var err error
-	if r.on.data, err = ptxrun.NewBufferFrom(b.s, r.data); err != nil {
-		return nil, err
-	}
-	if r.on.values, err = ptxrun.NewBufferFrom(b.s, r.values); err != nil {
-		return nil, errors.Join(err, r.free())
-	}
-	if r.on.lengths, err = ptxrun.NewBufferFrom(b.s, r.lengths); err != nil {
-		return nil, errors.Join(err, r.free())
-	}
-	return r, nil
+	return r
 }
 
-func (r *runs) free() (err error) {
-	for _, b := range []*ptxrun.Buffer[byte]{r.on.data, r.on.values} {
+func (r *runs[V]) upload(b *bencher) (err error) {
+	if r.on.data, err = ptxrun.NewBufferFrom(b.s, r.data); err != nil {
+		return err
+	}
+	if r.on.values, err = ptxrun.NewBufferFrom(b.s, r.values); err != nil {
+		return err
+	}
+	r.on.lengths, err = ptxrun.NewBufferFrom(b.s, r.lengths)
+	return err
+}
+
+func (r *runs[V]) free() (err error) {
+	for _, b := range []*ptxrun.Buffer[V]{r.on.data, r.on.values} {
 		if b != nil {
 			err = errors.Join(err, b.Free())
 		}
@@ -83,12 +132,13 @@ func (r *runs) free() (err error) {
 	return err
 }
 
-func (r *runs) figure(id string, call func(int) error) figure {
-	return figure{id: id, n: int64(len(r.data)), amount: float64(len(r.data)), unit: "GB/s", slots: 1, batch: 1, call: call}
+// figure counts the bytes of the decoded form.
+func (r *runs[V]) figure(id string, call func(int) error) figure {
+	return figure{id: id, n: int64(len(r.data)), amount: float64(len(r.data)) * float64(sizeOf[V]()), unit: "GB/s", slots: 1, batch: 1, call: call}
 }
 
-func (r *runs) encode(b *bencher, id string, opts []ptxrun.RLEOption) error {
-	values, err := poisoned[byte](b, len(r.values))
+func (r *runs[V]) encode(b *bencher, id string, opts ...ptxrun.RLEOption) error {
+	values, err := poisoned[V](b, len(r.values))
 	if err != nil {
 		return err
 	}
@@ -108,7 +158,7 @@ func (r *runs) encode(b *bencher, id string, opts []ptxrun.RLEOption) error {
 	if err != nil {
 		return err
 	}
-	found, gotValues, gotLengths := make([]uint64, 1), make([]byte, len(r.values)), make([]uint32, len(r.values))
+	found, gotValues, gotLengths := make([]uint64, 1), make([]V, len(r.values)), make([]uint32, len(r.values))
 	if err := errors.Join(count.CopyTo(b.s, found), values.CopyTo(b.s, gotValues), lengths.CopyTo(b.s, gotLengths)); err != nil {
 		return err
 	}
@@ -124,31 +174,103 @@ func (r *runs) encode(b *bencher, id string, opts []ptxrun.RLEOption) error {
 	return nil
 }
 
-func (r *runs) decode(b *bencher, id string, strategy ptxrun.DecodeStrategy) error {
-	dst, err := poisoned[byte](b, len(r.data))
+// decode measures the call that waits for nothing.
+func (r *runs[V]) decode(b *bencher, id string) error {
+	total, err := poisoned[uint64](b, 1)
 	if err != nil {
 		return err
 	}
-	defer dst.Free()
-	f := r.figure(id, func(int) error {
+	defer total.Free()
+	return r.decodeBy(b, id, false, func(dst *ptxrun.Buffer[V]) error {
+		return ptxrun.RLEDecodeRangeBuffer(b.s, dst, total, r.on.values, r.on.lengths, 0)
+	})
+}
+
+// decodeWaiting measures a strategy that waits for the lengths' sum.
+func (r *runs[V]) decodeWaiting(b *bencher, id string, strategy ptxrun.DecodeStrategy) error {
+	return r.decodeBy(b, id, true, func(dst *ptxrun.Buffer[V]) error {
 		n, err := ptxrun.RLEDecodeBuffer(b.s, dst, r.on.values, r.on.lengths, ptxrun.WithDecodeStrategy(strategy))
 		if err == nil && n != int64(len(r.data)) {
 			err = fmt.Errorf("%d elements, want %d", n, len(r.data))
 		}
 		return err
 	})
-	f.waits = true // for the total
+}
+
+func (r *runs[V]) decodeBy(b *bencher, id string, waits bool, call func(dst *ptxrun.Buffer[V]) error) error {
+	dst, err := poisoned[V](b, len(r.data))
+	if err != nil {
+		return err
+	}
+	defer dst.Free()
+	f := r.figure(id, func(int) error { return call(dst) })
+	f.waits = waits
 	ms, err := b.measure(f)
 	if err != nil {
 		return err
 	}
-	got := make([]byte, len(r.data))
+	got := make([]V, len(r.data))
 	if err := dst.CopyTo(b.s, got); err != nil {
 		return err
 	}
 	if !slices.Equal(got, r.data) {
-		return errors.New("the decoded bytes differ from the input")
+		return errors.New("what is decoded differs from the input")
 	}
 	b.report(f, ms, uint64(len(r.values)))
+	return nil
+}
+
+// rleCPU is encoding on the cpu device with two cores, on buffers.
+func rleCPU(b *bencher) (err error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	rt, err := ptxrun.Open(ptxrun.WithDevice("cpu"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rt.Close()) }()
+	s, err := ptxrun.NewStream(rt)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	data, count := runData(b.size(30), 256)
+	r := newRuns(data, count)
+	onCPU := &bencher{rt: rt, s: s}
+	if err := r.upload(onCPU); err != nil {
+		return errors.Join(err, r.free())
+	}
+	defer func() { err = errors.Join(err, r.free()) }()
+	values, err := poisoned[byte](onCPU, count)
+	if err != nil {
+		return err
+	}
+	defer values.Free()
+	lengths, err := poisoned[uint32](onCPU, count)
+	if err != nil {
+		return err
+	}
+	defer lengths.Free()
+	found, err := poisoned[uint64](onCPU, 1)
+	if err != nil {
+		return err
+	}
+	defer found.Free()
+	var times []float64
+	for range minRepetitions {
+		begin := time.Now()
+		if err := errors.Join(ptxrun.RLEEncodeBuffer(s, values, lengths, found, r.on.data), s.Synchronize()); err != nil {
+			return err
+		}
+		times = append(times, time.Since(begin).Seconds()*1e3)
+	}
+	slices.Sort(times)
+	got := make([]uint32, count)
+	if err := lengths.CopyTo(s, got); err != nil {
+		return err
+	}
+	if !slices.Equal(got, r.lengths) {
+		return errors.New("the lengths are wrong")
+	}
+	b.report(r.figure("rle/cpu/256", nil), times[len(times)/2], uint64(count))
 	return nil
 }

@@ -29,6 +29,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 inline void check(cudaError_t e, const char *file, int line, const char *what) {
@@ -97,11 +98,23 @@ struct Runs {
     std::vector<uint32_t> lengths;
 
     Runs(uint32_t n, uint32_t mean) : input(n) {
+        // Each core marks the heads of a piece with what is added to the value, which
+        // is never 0.
+        const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+        std::vector<std::thread> threads;
+        for (unsigned c = 0; c < cores; c++) {
+            threads.emplace_back([=] {
+                for (uint64_t k = uint64_t(n) * c / cores; k < uint64_t(n) * (c + 1) / cores; k++) {
+                    const uint64_t h = hash(k);
+                    input[k] = k == 0 || h % mean == 0 ? 1 + (h >> 32) % 255 : 0;
+                }
+            });
+        }
+        for (auto &t : threads) t.join();
         uint8_t value = 0;
         for (uint32_t k = 0; k < n; k++) {
-            const uint64_t h = hash(k);
-            if (k == 0 || h % mean == 0) {
-                value += 1 + (h >> 32) % 255;
+            if (input[k] != 0) {
+                value += input[k];
                 values.push_back(value);
                 lengths.push_back(0);
             }
