@@ -141,14 +141,14 @@ func scanKernels(suffix string, size int, upsweep, downsweep driver.Twin) []Kern
 // operatorABI stands before a caller's operator's name in its kernels. It changes
 // with the shape of tiles and the parameters, so that PTX of another version is
 // not found rather than run wrongly. It is also in ptx/src/scan.cuh.
-const operatorABI = "v1_"
+const operatorABI = "v2_"
 
 // passKernel is the single-pass scan of an operator; bulkKernel the same by bulk
 // copies, for aligned input and output, of inSize bytes an element.
 func passKernel(suffix string, size int, t driver.Twin) KernelSpec {
-	// in, out, n, state, init, exclusive
+	// in, out, n, state, first, init, exclusive
 	return KernelSpec{
-		Name: "scan_pass_" + suffix, Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamValue, ParamU32},
+		Name: "scan_pass_" + suffix, Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamU32, ParamValue, ParamU32},
 		Block: passBlock, Tile: passTile(size), Twin: t, Resident: true,
 	}
 }
@@ -163,9 +163,9 @@ func bulkKernel(suffix string, size, inSize int, t driver.Twin) KernelSpec {
 // segmentedKernel is an operator's scan in segments, forwards or in reverse. Its
 // tiles and state are the single pass's.
 func segmentedKernel(suffix string, size int, t driver.Twin) KernelSpec {
-	// in, out, n, heads or 0, state, init, mode
+	// in, out, n, heads or 0, state, first, init, mode
 	return KernelSpec{
-		Name: "scan_segmented_" + suffix, Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamValue, ParamU32},
+		Name: "scan_segmented_" + suffix, Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamU32, ParamValue, ParamU32},
 		Block: passBlock, Tile: passTile(size), Twin: t, Resident: true,
 	}
 }
@@ -362,8 +362,8 @@ func decodeState(runs, length int64) int64 {
 // runModules are run-length encoding and decoding in a single pass, of values of
 // one width.
 func runModules[V twin.Unsigned](t elemType) []ModuleSpec {
-	encode := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamPtr} // in, n, values, lengths, capacity, count, too long or 0, state
-	decode := []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamU64, ParamU64, ParamPtr, ParamPtr} // values, lengths, runs, out, from, size, total, state
+	encode := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamPtr, ParamU32} // in, n, values, lengths, capacity, count, too long or 0, state, first
+	decode := []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamU64, ParamU64, ParamPtr, ParamPtr}           // values, lengths, runs, out, from, size, total, state
 	size := int64(t.size)
 	module := func(stem string, target int, kernel func(length elemType, encode, decode driver.Twin) KernelSpec) ModuleSpec {
 		return ModuleSpec{
@@ -433,9 +433,9 @@ func selectState(n int64, size int) int64 { return passStateHead + ceilDiv(n, se
 // selectKernel is a compaction in a single pass, by elements of size bytes; input
 // are the parameters of its criterion.
 func selectKernel(name string, size int, input []ParamKind, t driver.Twin) KernelSpec {
-	// …, n, out, count, capacity, mode, state
+	// …, n, out, count, capacity, mode, state, first
 	return KernelSpec{
-		Name: name, Params: slices.Concat(input, []ParamKind{ParamU64, ParamPtr, ParamPtr, ParamU64, ParamU32, ParamPtr}),
+		Name: name, Params: slices.Concat(input, []ParamKind{ParamU64, ParamPtr, ParamPtr, ParamU64, ParamU32, ParamPtr, ParamU32}),
 		Block: selectBlock, Tile: selectTile(size), Twin: t, Resident: true,
 	}
 }

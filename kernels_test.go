@@ -1,6 +1,7 @@
 package ptxrun
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -130,7 +131,7 @@ func TestKernelMemory(t *testing.T) {
 		for _, target := range m.Targets {
 			text, _, err := ptx.Source(m.Name, target)
 			require.NoError(t, err)
-			assert.NotContains(t, string(text), ".local", "sm_%d/%s", target, m.Name)
+			assert.False(t, bytes.Contains(text, []byte(".local")), "sm_%d/%s", target, m.Name)
 		}
 	}
 }

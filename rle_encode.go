@@ -226,28 +226,21 @@ func (s *Stream) refuseLongRuns(e *encoding) error {
 // length of a run that is too long.
 func (s *Stream) encodePass(e *encoding, tooLong driver.Ptr) error {
 	kind := "pass"
-	var state driver.Ptr // none for a single tile
-	if e.n > selectTile(int(e.size)) {
-		bytes := encodeState(e.n, int(e.size))
-		var err error
-		if state, err = s.alloc(bytes); err != nil {
-			return err
-		}
-		defer s.free(state)
-		if err := s.s.Fill(state, 0, bytes); err != nil {
-			return err
-		}
-		if bulkCapability <= s.rt.dev.Info().Capability && e.src%16 == 0 {
-			kind = "bulk"
-		}
+	if e.n > selectTile(int(e.size)) && bulkCapability <= s.rt.dev.Info().Capability && e.src%16 == 0 {
+		kind = "bulk"
 	}
 	module := "rle_encode_" + kind + "_" + widthName(e.size)
 	k, err := s.rt.kernel(module, module+"_"+widthName(e.length))
 	if err != nil {
 		return err
 	}
-	a := driver.NewArgs().Ptr(e.src).Uint64(uint64(e.n)).Ptr(e.values).Ptr(e.lengths).Uint64(uint64(e.capacity)).Ptr(e.count).Ptr(tooLong).Ptr(state)
-	return s.launch(k, min(k.tiles(e.n), k.resident), e.n, a)
+	bytes := int64(0) // none for a single tile
+	if e.n > k.spec.Tile {
+		bytes = encodeState(e.n, int(e.size))
+	}
+	return s.launchPass(k, e.n, 0, bytes, func(a *driver.Args, state driver.Ptr, first uint32) {
+		a.Ptr(e.src).Uint64(uint64(e.n)).Ptr(e.values).Ptr(e.lengths).Uint64(uint64(e.capacity)).Ptr(e.count).Ptr(tooLong).Ptr(state).Uint32(first)
+	})
 }
 
 // encodeMarkScan marks the heads of runs, numbers them, scatters their positions

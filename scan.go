@@ -564,14 +564,14 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 	case !widening && n <= scanTile(sc.size):
 		return s.scanLevel(sc, &plan, 0, 0, dst, src, n, sc.exclusive) // one launch
 	}
-	w := driver.Ptr(0)
+	w := driver.Ptr(0) // the pass has a state of its own
 	if c.workspace != nil {
 		if c.workspace.n < plan.Bytes {
 			return &driver.Error{Op: call, Code: driver.ErrTooSmall, N: n, Need: plan.Bytes,
 				Detail: fmt.Sprintf("the workspace has %d bytes, %d are needed", c.workspace.n, plan.Bytes)}
 		}
 		w = c.workspace.ptr
-	} else {
+	} else if c.strategy != ScanSinglePass {
 		if w, err = s.alloc(plan.Bytes); err != nil {
 			return err
 		}
@@ -598,11 +598,9 @@ func (s *Stream) scanPass(sc *scanner, plan *ScanPlan, state, dst, src driver.Pt
 			return err
 		}
 	}
-	if err := s.s.Fill(state, 0, plan.Bytes); err != nil {
-		return err
-	}
-	a := driver.NewArgs().Ptr(src).Ptr(dst).Uint64(uint64(n)).Ptr(state).Bytes(sc.init[:sc.size], sc.align).Uint32(flag(sc.exclusive))
-	return s.launch(k, min(k.tiles(n), k.resident), n, a)
+	return s.launchPass(k, n, state, plan.Bytes, func(a *driver.Args, state driver.Ptr, first uint32) {
+		a.Ptr(src).Ptr(dst).Uint64(uint64(n)).Ptr(state).Uint32(first).Bytes(sc.init[:sc.size], sc.align).Uint32(flag(sc.exclusive))
+	})
 }
 
 // scanLevel scans n elements recursively: upsweep to the tiles' sums, spine over

@@ -329,26 +329,23 @@ func (s *Stream) scanSegmented(call string, sc *scanner, dst, src driver.Ptr, n 
 	if asBits || c.setWorkspace && g.kind != oneSegment {
 		need = plan.Bytes
 	}
-	var w driver.Ptr
+	var state, check driver.Ptr // the pass has a state of its own
 	switch {
 	case need == 0:
-	case !c.setWorkspace:
-		if w, err = s.alloc(need); err != nil {
+	case !c.setWorkspace && asBits:
+		if check, err = s.alloc(plan.Bytes - plan.Check); err != nil {
 			return err
 		}
-		defer s.free(w)
+		defer s.free(check)
+	case !c.setWorkspace:
 	case c.workspace.n < need:
 		return &driver.Error{Op: call, Code: driver.ErrTooSmall, N: n, Need: need,
 			Detail: fmt.Sprintf("the workspace has %d bytes, %d are needed", c.workspace.n, need)}
 	default:
-		w = c.workspace.ptr
+		state, check = c.workspace.ptr, c.workspace.ptr+driver.Ptr(plan.Check)
 	}
-	clear := plan.Check
 	if g.kind == segmentOffsets {
-		clear = plan.Bytes
-	}
-	if clear > 0 {
-		if err := s.s.Fill(w, 0, clear); err != nil {
+		if err := s.s.Fill(check, 0, plan.Bytes-plan.Check); err != nil {
 			return err
 		}
 	}
@@ -357,8 +354,8 @@ func (s *Stream) scanSegmented(call string, sc *scanner, dst, src driver.Ptr, n 
 		mode |= modeReverse
 	}
 	if asBits {
-		heads, mode = w+driver.Ptr(plan.Bits), mode|modeBits
-		if err := s.segmentBits(call, g, n, heads, flag(c.reverse), w+driver.Ptr(plan.Check)); err != nil || n == 0 {
+		heads, mode = check+driver.Ptr(plan.Bits-plan.Check), mode|modeBits
+		if err := s.segmentBits(call, g, n, heads, flag(c.reverse), check); err != nil || n == 0 {
 			return err
 		}
 	}
@@ -366,8 +363,9 @@ func (s *Stream) scanSegmented(call string, sc *scanner, dst, src driver.Ptr, n 
 	if err != nil {
 		return err
 	}
-	a := driver.NewArgs().Ptr(src).Ptr(dst).Uint64(uint64(n)).Ptr(heads).Ptr(w).Bytes(sc.init[:sc.size], sc.align).Uint32(mode)
-	return s.launch(k, min(k.tiles(n), k.resident), n, a)
+	return s.launchPass(k, n, state, plan.Check, func(a *driver.Args, state driver.Ptr, first uint32) {
+		a.Ptr(src).Ptr(dst).Uint64(uint64(n)).Ptr(heads).Ptr(state).Uint32(first).Bytes(sc.init[:sc.size], sc.align).Uint32(mode)
+	})
 }
 
 // segmentBits makes a bit an element of what describes segments. It waits for

@@ -386,7 +386,6 @@ func (s *Stream) compact(c *compaction) error {
 	}
 
 	kind, module := "pass", "select_pass_"+width
-	var state driver.Ptr // none for a single tile
 	switch tile := selectTile(int(c.size)); {
 	case c.criterion == byIndex:
 		module = "select_flags"
@@ -397,19 +396,14 @@ func (s *Stream) compact(c *compaction) error {
 	if err != nil {
 		return err
 	}
+	bytes := int64(0) // none for a single tile
 	if c.n > k.spec.Tile {
-		bytes := selectState(c.n, int(c.size))
-		if state, err = s.alloc(bytes); err != nil {
-			return err
-		}
-		defer s.free(state)
-		if err := s.s.Fill(state, 0, bytes); err != nil {
-			return err
-		}
+		bytes = selectState(c.n, int(c.size))
 	}
-	a := c.input(driver.NewArgs(), false).Uint64(uint64(c.n)).
-		Ptr(c.out).Ptr(c.count).Uint64(uint64(c.capacity)).Uint32(uint32(mode)).Ptr(state)
-	return s.launch(k, min(k.tiles(c.n), k.resident), c.n, a)
+	return s.launchPass(k, c.n, 0, bytes, func(a *driver.Args, state driver.Ptr, first uint32) {
+		c.input(a, false).Uint64(uint64(c.n)).
+			Ptr(c.out).Ptr(c.count).Uint64(uint64(c.capacity)).Uint32(uint32(mode)).Ptr(state).Uint32(first)
+	})
 }
 
 // input appends the parameters of the criterion. A kernel that counts flags reads

@@ -30,6 +30,8 @@ type Stream struct {
 	pooled           bool
 	scratch          driver.Ptr
 	scratchAt, inUse int64
+
+	state keptState // under mu
 }
 
 // NewStream returns a stream of the runtime's device. Close it when it is no
@@ -87,8 +89,10 @@ func (s *Stream) Close() error {
 
 func (s *Stream) release() error {
 	err := errors.Join(s.s.Synchronize(), s.unmap())
-	if s.scratch != 0 {
-		err = errors.Join(err, s.s.Free(s.scratch))
+	for _, p := range []driver.Ptr{s.scratch, s.state.ptr} {
+		if p != 0 {
+			err = errors.Join(err, s.s.Free(p))
+		}
 	}
 	return errors.Join(err, s.s.Close())
 }

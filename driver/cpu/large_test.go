@@ -54,7 +54,7 @@ func TestBeyond32Bits(t *testing.T) {
 	copy(e, ends)
 	run(twin.RLEDecode[uint8](), driver.NewArgs().Ptr(valuesAt).Ptr(endsAt).Uint64(runs).Ptr(buffer).Uint64(n))
 
-	startsAt, countAt, lengthsAt, longestAt := alloc(8*int64(runs)), alloc(8), alloc(8*int64(runs)), alloc(8)
+	startsAt, countAt, lengthsAt := alloc(8*int64(runs)), alloc(8), alloc(8*int64(runs))
 	starts, err := driver.Slice[uint64](space, startsAt, int64(runs))
 	require.NoError(t, err)
 	copy(starts[1:], ends)
@@ -63,21 +63,26 @@ func TestBeyond32Bits(t *testing.T) {
 	require.NoError(t, err)
 	count[0] = runs
 	require.NoError(t, s.Fill(valuesAt, 0, int64(runs)))
+	check := func() {
+		t.Helper()
+		got := make([]byte, runs)
+		require.NoError(t, s.CopyToHost(got, valuesAt))
+		assert.Equal(t, values, got)
+		lengths, err := driver.Slice[uint64](space, lengthsAt, int64(runs))
+		require.NoError(t, err)
+		for r, l := range lengths {
+			assert.Equal(t, ends[r]-starts[r], l, r)
+		}
+	}
 	run(twin.RLEFinish[uint8, uint64, uint64](), driver.NewArgs().
 		Ptr(buffer).Uint64(n).Ptr(startsAt).Ptr(countAt).Uint64(runs).Ptr(valuesAt).Ptr(lengthsAt))
-	got := make([]byte, runs)
-	require.NoError(t, s.CopyToHost(got, valuesAt))
-	assert.Equal(t, values, got)
-	lengths, err := driver.Slice[uint64](space, lengthsAt, int64(runs))
-	require.NoError(t, err)
-	for r, l := range lengths {
-		assert.Equal(t, ends[r]-starts[r], l, r)
-	}
-	require.NoError(t, s.Fill(longestAt, 0, 8))
-	run(twin.RLELongest[uint64](), driver.NewArgs().Ptr(startsAt).Uint64(n).Ptr(countAt).Uint64(runs).Ptr(longestAt))
-	longest, err := driver.Slice[uint64](space, longestAt, 1)
-	require.NoError(t, err)
-	assert.EqualValues(t, 1<<31-1, longest[0])
+	check()
+	require.NoError(t, s.Fill(valuesAt, 0, int64(runs)))
+	require.NoError(t, s.Fill(lengthsAt, 0, 8*int64(runs)))
+	run(twin.RLEEncode[uint8, uint64](), driver.NewArgs().
+		Ptr(buffer).Uint64(n).Ptr(valuesAt).Ptr(lengthsAt).Uint64(runs).Ptr(countAt).Ptr(0).Ptr(0).Uint32(0))
+	check()
+	require.EqualValues(t, runs, count[0])
 
 	const tiles = (n + tile - 1) / tile
 	sum := twin.Sum[uint8]()

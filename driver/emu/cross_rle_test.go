@@ -14,6 +14,9 @@ func runPassCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n, tiles
 	size := int64(width(typ) / 8)
 	grid := uint32(min(tiles, resident))
 	for _, most := range []int{1, 3, 40, 3000} { // the longest run
+		if n > 2*k.Tile && most%2 == 1 {
+			continue // the larger ones are enough
+		}
 		if part[1] == "encode" {
 			raw := make([]byte, n*size)
 			runs := int64(0)
@@ -23,10 +26,10 @@ func runPassCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n, tiles
 				}
 				raw[i*size+size-1] = byte(runs)
 			}
-			state := memory(make([]byte, 256+tiles*16))
+			state, first := passState(r, tiles*2)
 			for _, capacity := range []int64{runs, runs - 1, 0} {
 				list = append(list, crossing{grid, []value{memory(raw), scalar(uint64(n)), result(make([]byte, max(capacity, 1)*size)),
-					{memory: sized(make([]uint64, max(capacity, 1)), length), out: true}, scalar(uint64(capacity)), result(make([]uint64, 1)), result(make([]uint64, 1)), state}})
+					{memory: sized(make([]uint64, max(capacity, 1)), length), out: true}, scalar(uint64(capacity)), result(make([]uint64, 1)), result(make([]uint64, 1)), state, first}})
 			}
 			continue
 		}

@@ -58,7 +58,7 @@ func selectCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n, reside
 	if part[1] == "count" {
 		return []crossing{{grid, append(input, result([]uint64{5}))}}
 	}
-	state := memory(make([]byte, 256+tiles*8))
+	state, first := passState(r, tiles)
 	for _, mode := range []uint32{twin.SelectCount, twin.SelectIfFits, twin.SelectPartition} {
 		if mode == twin.SelectPartition && criterion == "indices" {
 			continue
@@ -69,7 +69,7 @@ func selectCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n, reside
 		}
 		for _, capacity := range capacities {
 			list = append(list, crossing{grid, slices.Concat(input, []value{result(make([]byte, n*size)), result([]uint64{kept}),
-				scalar(capacity), scalar(mode), state})})
+				scalar(capacity), scalar(mode), state, first})})
 		}
 	}
 	return list

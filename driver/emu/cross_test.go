@@ -129,14 +129,14 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 					{scalar: init}, scalar(exclusive)}})
 			}
 		case "scan_pass", "scan_bulk":
-			state := make([]byte, 256+tiles*8*int64((size+3)/4))
+			state, first := passState(r, tiles*int64((size+3)/4))
 			for exclusive := range uint32(2) {
 				list = append(list, crossing{uint32(min(tiles, resident)), []value{memory(in), out, scalar(uint64(n)),
-					memory(state), {scalar: init}, scalar(exclusive)}})
+					state, first, {scalar: init}, scalar(exclusive)}})
 			}
 		case "scan_segmented":
 			const exclusive, reverse, bits = 1, 2, 4
-			state := make([]byte, 256+tiles*8*int64((size+3)/4))
+			state, first := passState(r, tiles*int64((size+3)/4))
 			heads, packed := make([]byte, n), make([]byte, (n+63)/64*8)
 			for i := range heads {
 				heads[i] = byte(truth(r.IntN(9) == 0))
@@ -145,7 +145,7 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 			for mode, h := range map[uint32]value{0: {scalar: make([]byte, 8)}, exclusive: memory(heads), reverse: memory(heads),
 				exclusive | reverse | bits: memory(packed), bits: memory(packed)} {
 				list = append(list, crossing{uint32(min(tiles, resident)), []value{memory(in), out, scalar(uint64(n)), h,
-					memory(state), {scalar: init}, scalar(mode)}})
+					state, first, {scalar: init}, scalar(mode)}})
 			}
 		default:
 			panic("no launch is known for " + k.Name)
@@ -175,6 +175,21 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 		panic("no launch is known for " + k.Name)
 	}
 	return list
+}
+
+// passState is the state of a single pass, with so many words of totals, and its
+// first ticket: a new one, or one as earlier passes have left it.
+func passState(r *rand.Rand, words int64) (state, first value) {
+	s := make([]uint64, 32+words)
+	tickets := uint32(0)
+	if r.IntN(2) == 0 {
+		tickets = 1 + r.Uint32N(1<<30)
+		s[0] = uint64(tickets)
+		for i := range words {
+			s[32+i] = uint64(2*(1+r.Uint32N(tickets))|r.Uint32N(2))<<32 | r.Uint64()>>32
+		}
+	}
+	return memory(s), scalar(tickets)
 }
 
 // segmentCrossings are those of the kernels that make a bit an element.

@@ -141,7 +141,7 @@ func BenchmarkRLE(b *testing.B) {
 		})
 		b.Run(name("encode_u8_u32"), func(b *testing.B) {
 			bench(b, benchN, twin.RLEEncode[uint8, uint32](), func(m *benchMemory) *driver.Args {
-				return driver.NewArgs().Ptr(put(m, raw)).Uint64(benchN).Ptr(m.alloc(int64(runs))).Ptr(m.alloc(4 * int64(runs))).Uint64(runs).Ptr(m.alloc(8)).Ptr(0).Ptr(0)
+				return driver.NewArgs().Ptr(put(m, raw)).Uint64(benchN).Ptr(m.alloc(int64(runs))).Ptr(m.alloc(4 * int64(runs))).Uint64(runs).Ptr(m.alloc(8)).Ptr(0).Ptr(0).Uint32(0)
 			})
 		})
 		b.Run(name("decode_pass_u8_u32"), func(b *testing.B) {

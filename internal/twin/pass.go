@@ -11,10 +11,11 @@ const passPiece = 1 << 16
 // out may be the same memory. The state, through which the kernel's blocks speak
 // to each other, is left alone.
 //
-// Parameters: in, out, n, state, init, exclusive.
+// Parameters: in, out, n, state, first, init, exclusive.
 func ScanPass[In, T any](op Op[T], convert func(dst []T, in []In)) driver.Twin {
 	return func(l *driver.TwinLaunch) error {
 		inAt, outAt, n, _ := l.Args.Ptr(), l.Args.Ptr(), int64(l.Args.Uint64()), l.Args.Ptr()
+		l.Args.Uint32()
 		init := value[T](&l.Args)
 		exclusive := l.Args.Uint32() != 0
 		in, err := driver.Slice[In](l.Mem, inAt, n)

@@ -45,13 +45,13 @@ func runHeads[V Unsigned](raw []V, lo, hi int64, f func(first int64, mask uint64
 // not hold. The state, through which the kernel's blocks speak to each other, is
 // left alone.
 //
-// Parameters: raw, n, values, lengths, capacity, count, too_long, state.
+// Parameters: raw, n, values, lengths, capacity, count, too_long, state, first.
 func RLEEncode[V, L Unsigned]() driver.Twin {
 	elementBits := 8 * int64(unsafe.Sizeof(V(0)))
 	return func(l *driver.TwinLaunch) error {
 		rawAt, n := l.Args.Ptr(), int64(l.Args.Uint64())
 		valuesAt, lengthsAt, capacity := l.Args.Ptr(), l.Args.Ptr(), l.Args.Uint64()
-		countAt, tooLongAt, _ := l.Args.Ptr(), l.Args.Ptr(), l.Args.Ptr()
+		countAt, tooLongAt, _, _ := l.Args.Ptr(), l.Args.Ptr(), l.Args.Ptr(), l.Args.Uint32()
 		raw, err := driver.Slice[V](l.Mem, rawAt, n)
 		if err != nil {
 			return err

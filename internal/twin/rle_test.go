@@ -79,7 +79,7 @@ func roundTrip[V, I, L twin.Unsigned](m *memory, what string, n int, length func
 
 	valuesAt, lengthsAt = space[V](m, runs), space[L](m, runs)
 	require.NoError(m, run(m, twin.RLEEncode[V, L](), driver.NewArgs().
-		Ptr(rawAt).Uint64(size).Ptr(valuesAt).Ptr(lengthsAt).Uint64(uint64(runs)).Ptr(countAt).Ptr(0).Ptr(0)), what)
+		Ptr(rawAt).Uint64(size).Ptr(valuesAt).Ptr(lengthsAt).Uint64(uint64(runs)).Ptr(countAt).Ptr(0).Ptr(0).Uint32(0)), what)
 	require.EqualValues(m, runs, one[uint64](m, countAt), what)
 	require.True(m, slices.Equal(values, load[V](m, valuesAt, runs)), "values in one pass: "+what)
 	require.True(m, slices.Equal(lengths, load[L](m, lengthsAt, runs)), "lengths in one pass: "+what)
@@ -143,7 +143,7 @@ func TestRLETooManyRuns(t *testing.T) {
 		Ptr(store(m, raw)).Uint64(n).Ptr(startsAt).Ptr(countAt).Uint64(fits).Ptr(valuesAt).Ptr(lengthsAt), valuesAt, lengthsAt)
 	valuesAt, lengthsAt = store(m, make([]uint8, fits)), store(m, make([]uint32, fits))
 	finish(twin.RLEEncode[uint8, uint32](), driver.NewArgs().
-		Ptr(store(m, raw)).Uint64(n).Ptr(valuesAt).Ptr(lengthsAt).Uint64(fits).Ptr(countAt).Ptr(0).Ptr(0), valuesAt, lengthsAt)
+		Ptr(store(m, raw)).Uint64(n).Ptr(valuesAt).Ptr(lengthsAt).Uint64(fits).Ptr(countAt).Ptr(0).Ptr(0).Uint32(0), valuesAt, lengthsAt)
 }
 
 // TestDecodeEmptyRuns has runs of no elements before, between and after others.

@@ -20,10 +20,11 @@ const (
 // lies turned around in out, so that every loop is the operator's own.
 //
 // Parameters: in, out, n, heads (a bit or a byte an element, or none), state,
-// init, mode.
+// first, init, mode.
 func ScanSegmented[T any](op Op[T]) driver.Twin {
 	return func(l *driver.TwinLaunch) error {
 		inAt, outAt, n, headsAt, _ := l.Args.Ptr(), l.Args.Ptr(), int64(l.Args.Uint64()), l.Args.Ptr(), l.Args.Ptr()
+		l.Args.Uint32()
 		init := value[T](&l.Args)
 		mode := l.Args.Uint32()
 		in, err := driver.Slice[T](l.Mem, inAt, n)

@@ -75,7 +75,7 @@ func TestScanSegmented(t *testing.T) {
 						headsAt = store(m, flags)
 					}
 					require.NoError(t, run(m, twin.ScanSegmented(op), driver.NewArgs().Ptr(inAt).Ptr(outAt).Uint64(uint64(n)).
-						Ptr(headsAt).Ptr(0).Bytes(bytesOf(&init), 4).Uint32(mode)), msg)
+						Ptr(headsAt).Ptr(0).Uint32(0).Bytes(bytesOf(&init), 4).Uint32(mode)), msg)
 					require.True(t, slices.Equal(want, load[affine](m, outAt, n)), "%s, in place %v", msg, inPlace)
 					m.free()
 				}

@@ -64,11 +64,12 @@ func keptBefore(l *driver.TwinLaunch, n int64, choose chooser) []int64 {
 
 // selectElements is what all select kernels do. in is the input, if it has one.
 //
-// Parameters: …, n, out, count, capacity, mode, state.
+// Parameters: …, n, out, count, capacity, mode, state, first.
 func selectElements[V any](l *driver.TwinLaunch, n int64, in []V, choose chooser, take taker[V]) error {
 	outAt, countAt := l.Args.Ptr(), l.Args.Ptr()
 	capacity, mode := l.Args.Uint64(), l.Args.Uint32()
-	l.Args.Ptr() // the state, through which the kernel's blocks speak to each other
+	// The state, through which the kernel's blocks speak to each other, is left alone.
+	_, _ = l.Args.Ptr(), l.Args.Uint32()
 	count, err := scalar[uint64](l.Mem, countAt)
 	if err != nil || mode == SelectIfFits && *count > capacity {
 		return err
@@ -231,7 +232,7 @@ func neighbours[V Unsigned](l *driver.TwinLaunch) (in []V, choose chooser, err e
 
 // SelectFlagged stores the elements whose flag is not zero.
 //
-// Parameters: in, flags, n, out, count, capacity, mode, state.
+// Parameters: in, flags, n, out, count, capacity, mode, state, first.
 func SelectFlagged[V Unsigned]() driver.Twin {
 	return func(l *driver.TwinLaunch) error {
 		at := l.Args.Ptr()
@@ -249,7 +250,7 @@ func SelectFlagged[V Unsigned]() driver.Twin {
 
 // SelectCompare stores the elements in a range, or those outside it.
 //
-// Parameters: in, fold, low, span, negate, n, out, count, capacity, mode, state.
+// Parameters: in, fold, low, span, negate, n, out, count, capacity, mode, state, first.
 func SelectCompare[V Unsigned]() driver.Twin {
 	return func(l *driver.TwinLaunch) error {
 		in, choose, err := compared[V](l)
@@ -262,7 +263,7 @@ func SelectCompare[V Unsigned]() driver.Twin {
 
 // SelectUnique stores the elements that differ from the one before.
 //
-// Parameters: in, n, out, count, capacity, mode, state.
+// Parameters: in, n, out, count, capacity, mode, state, first.
 func SelectUnique[V Unsigned]() driver.Twin {
 	return func(l *driver.TwinLaunch) error {
 		in, choose, err := neighbours[V](l)
@@ -275,7 +276,7 @@ func SelectUnique[V Unsigned]() driver.Twin {
 
 // SelectIndices stores the indices of the flags that are not zero.
 //
-// Parameters: flags, n, out, count, capacity, mode, state.
+// Parameters: flags, n, out, count, capacity, mode, state, first.
 func SelectIndices[I Unsigned]() driver.Twin {
 	return func(l *driver.TwinLaunch) error {
 		flags, err := flagsOf(l)

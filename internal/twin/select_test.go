@@ -92,7 +92,7 @@ func (c selection[V]) check(m *memory, in []V, flags []uint8, what string) {
 	}
 	// stored runs the kernel.
 	stored := func(outAt, countAt driver.Ptr, capacity int, mode uint32) {
-		require.NoError(m, run(m, c.sel, criterion(false).Ptr(outAt).Ptr(countAt).Uint64(uint64(capacity)).Uint32(mode).Ptr(0)), what)
+		require.NoError(m, run(m, c.sel, criterion(false).Ptr(outAt).Ptr(countAt).Uint64(uint64(capacity)).Uint32(mode).Ptr(0).Uint32(0)), what)
 	}
 	same := func(want []V, at driver.Ptr, how string) {
 		require.True(m, slices.Equal(want, load[V](m, at, len(want))), "%s: %s", what, how)
@@ -138,7 +138,7 @@ func TestSelectIndices(t *testing.T) {
 	}
 	outAt, countAt := space[uint64](m, len(want)), space[uint64](m, 1)
 	require.NoError(m, run(m, twin.SelectIndices[uint64](), driver.NewArgs().
-		Ptr(store(m, flags)).Uint64(n).Ptr(outAt).Ptr(countAt).Uint64(n).Uint32(twin.SelectCount).Ptr(0)))
+		Ptr(store(m, flags)).Uint64(n).Ptr(outAt).Ptr(countAt).Uint64(n).Uint32(twin.SelectCount).Ptr(0).Uint32(0)))
 	require.EqualValues(m, len(want), one[uint64](m, countAt))
 	require.Equal(m, want, load[uint64](m, outAt, len(want)))
 }
@@ -151,7 +151,7 @@ func TestFoldedFloats(t *testing.T) {
 	outAt, countAt := space[uint32](m, 2), space[uint64](m, 1)
 	require.NoError(m, run(m, twin.SelectCompare[uint32](), driver.NewArgs().
 		Ptr(store(m, in)).Uint32(fold).Uint32(^uint32(0)).Uint32(1).Uint32(0).Uint64(6).
-		Ptr(outAt).Ptr(countAt).Uint64(6).Uint32(twin.SelectCount).Ptr(0)))
+		Ptr(outAt).Ptr(countAt).Uint64(6).Uint32(twin.SelectCount).Ptr(0).Uint32(0)))
 	require.EqualValues(m, 2, one[uint64](m, countAt))
 	require.Equal(m, []uint32{negative, 0}, load[uint32](m, outAt, 2))
 }

@@ -15,27 +15,56 @@
 
 namespace ptxrun {
 
-// TileTotals is an array of totals, one a tile, zero at the start. A total is
-// published in words of 4 bytes of it and 4 of a flag, so that each word is
-// seen whole or not at all, and no fence is needed.
+// PassState is the workspace of a single pass. The tiles' totals follow, apart
+// from the ticket, on which all blocks wait. It is zero before the first pass that
+// uses it; another may use it as it was left.
+struct alignas(256) PassState {
+    uint64_t ticket;
+    uint64_t unused[31];
+};
+
+// Pass is one pass over a state: first is the ticket's value before it.
+struct Pass {
+    PassState *state;
+    uint32_t first;
+
+    __device__ __forceinline__ bool one_tile() const { return state == nullptr; }
+    __device__ __forceinline__ uint64_t take_ticket() const { return atomic_add(&state->ticket, uint64_t(1)) - first; }
+    __device__ __forceinline__ uint64_t *status() const { return reinterpret_cast<uint64_t *>(state + 1); }
+    // mark is even, and that of no earlier pass.
+    __device__ __forceinline__ uint32_t mark() const { return 2 * (first + 1); }
+};
+
+// TileTotals is an array of totals, one a tile. A total is published in words of 4
+// bytes of it and 4 of the pass's mark, so that each word is seen whole or not at
+// all, what an earlier pass has left is not seen, and no fence is needed. The mark
+// may carry a bit.
 template <class T>
 struct TileTotals {
     static constexpr int words = (sizeof(T) + 3) / 4;
     uint64_t *status;
+    uint32_t mark;
 
-    static __device__ __forceinline__ uint64_t published(uint32_t v) { return uint64_t(1) << 32 | v; }
-
-    __device__ __forceinline__ void publish(uint64_t tile, const T &total) const {
+    __device__ __forceinline__ void publish(uint64_t tile, const T &total, uint32_t bit = 0) const {
         uint32_t w[words] = {};
         copy_bytes(w, &total, sizeof(T));
 #pragma unroll
-        for (int i = 0; i < words; i++) store_relaxed(status + tile * words + i, published(w[i]));
+        for (int i = 0; i < words; i++) store_relaxed(status + tile * words + i, uint64_t(mark | bit) << 32 | w[i]);
     }
 
     // Pending is a total on its way.
     struct Pending {
         uint64_t w[words];
         const uint64_t *at;
+        uint32_t mark;
+
+        // request loads the total of a tile.
+        __device__ __forceinline__ void request(const TileTotals &totals, uint64_t tile) {
+            at = totals.status + tile * words;
+            mark = totals.mark;
+            load();
+        }
+        __device__ __forceinline__ unsigned bit() const { return w[0] >> 32 & 1; }
 
         __device__ __forceinline__ void load() {
 #pragma unroll
@@ -45,7 +74,7 @@ struct TileTotals {
             for (;;) {
                 bool there = true;
 #pragma unroll
-                for (int i = 0; i < words; i++) there &= w[i] >> 32 != 0;
+                for (int i = 0; i < words; i++) there &= (uint32_t(w[i] >> 32) & ~1u) == mark;
                 if (there) break;
                 load();
             }
@@ -59,15 +88,6 @@ struct TileTotals {
     };
 };
 
-// PassState is the workspace of a single pass, zero at the start. The tiles'
-// totals follow, apart from the ticket, on which all blocks wait.
-struct alignas(256) PassState {
-    uint64_t ticket;
-    uint64_t unused[31];
-
-    __device__ __forceinline__ uint64_t *totals() { return reinterpret_cast<uint64_t *>(this + 1); }
-};
-
 // LookBack is a warp's memory of the tiles it has passed. Op combines totals in
 // a group, Wide the groups: counts are 32 bits in a tile and 64 in all.
 template <class Op, class Wide = Op>
@@ -78,7 +98,8 @@ struct LookBack {
     Passed passed;   // init ⊕ the totals of all groups before group
     uint64_t group;  // of 32 tiles
 
-    __device__ __forceinline__ LookBack(uint64_t *status, Passed init) : totals{status}, passed(init), group(0) {}
+    __device__ __forceinline__ LookBack(const TileTotals<T> &totals, Passed init) : totals(totals), passed(init), group(0) {}
+    __device__ __forceinline__ LookBack(const Pass &pass, Passed init) : LookBack(TileTotals<T>{pass.status(), pass.mark()}, init) {}
 
     // prefix returns init ⊕ the totals of all tiles before tile, which is never
     // less than in the call before. All lanes call it and get it.
@@ -90,8 +111,7 @@ struct LookBack {
 #pragma unroll
             for (int k = 0; k < ahead; k++) {
                 const uint64_t t = (group + k) * 32 + lane;
-                p[k].at = totals.status + t * TileTotals<T>::words;
-                if (t < tile) p[k].load();
+                if (t < tile) p[k].request(totals, t);
             }
 #pragma unroll
             for (int k = 0; k < ahead; k++) {

@@ -253,10 +253,78 @@ __device__ __forceinline__ void rle_decode_pass(const V *values, const L *length
     auto &shared = reinterpret_cast<Expansion<V, L> *>(dynamic_shared)[part];
     const uint64_t tiles = ceil_div<uint64_t>(runs, decode_pass_tile<L>), end = from + size;
     const LargeParts large(state, tiles);
-    LookBack<Add> look_back(reinterpret_cast<uint64_t *>(state + 1), 0);
+    LookBack<Add> look_back(TileTotals<uint64_t>{reinterpret_cast<uint64_t *>(state + 1), Pass{}.mark()}, 0);
 
-    // write writes what of part p, which begins at begin, lies in [lo, hi).
-    const auto write = [&](const Lengths<L> &x, uint64_t p, unsigned held, uint64_t begin, uint64_t lo, uint64_t hi, bool whole) {
+    bool sharing = false;  // chunks of large parts
+    uint64_t large_parts = 0, chunks = 0, c = uint64_t(blockIdx.x) * decode_parts + part;
+    for (;;) {
+        // What of part p, which begins at begin, lies in [lo, hi) is written.
+        uint64_t p, begin, lo, hi;
+        unsigned held;
+        bool whole = false;
+        Lengths<L> x;
+        const auto load = [&] {
+            const uint64_t first = p * decode_part<L>;
+            held = first < runs ? unsigned(minimum<uint64_t>(decode_part<L>, runs - first)) : 0;
+            x.load(lengths + first, held, lane);
+            return x.sum();
+        };
+        if (!sharing) {
+            if (threadIdx.x == 0) ticket = atomic_add(&state->ticket, uint64_t(1));
+            __syncthreads();
+            const uint64_t tile = ticket;
+            if (tile >= tiles) {
+                if (threadIdx.x == 0) {
+                    while (load_relaxed(&state->placed) < tiles * decode_parts) {}
+                    fence_acq_rel();
+                    listed = load_relaxed(&state->large);
+                }
+                __syncthreads();
+                large_parts = listed >> 32;
+                chunks = uint32_t(listed);
+                sharing = true;
+                continue;
+            }
+            p = tile * decode_parts + part;
+            const uint64_t sum = load();
+            if (lane == 0) totals[part] = sum;
+            __syncthreads();
+            if (part == 0) {
+                uint64_t tile_total = sum;
+                for (int q = 1; q < decode_parts; q++) tile_total = Add::combine(tile_total, totals[q]);
+                if (lane == 0) look_back.totals.publish(tile, tile_total);
+                const uint64_t prefix = look_back.prefix(tile, lane);
+                if (lane == 0) tile_prefix = prefix;
+            }
+            __syncthreads();
+            begin = tile_prefix;
+            for (unsigned q = 0; q < part; q++) begin = Add::combine(begin, totals[q]);
+            const uint64_t stop = Add::combine(begin, sum);
+            if (tile == tiles - 1 && part == decode_parts - 1 && lane == 0) *total = stop;
+            lo = maximum(begin, from);
+            hi = minimum(stop, end);
+            whole = lo == begin && hi == stop;
+            const bool is_large = lo < hi && hi - lo > chunk;
+            if (lane == 0) {
+                if (is_large) {
+                    const uint64_t at = atomic_add(&state->large, (uint64_t(1) << 32) + ceil_div(hi - lo, chunk));
+                    large.first_chunk[at >> 32] = uint32_t(at);
+                    large.part[at >> 32] = p;
+                    large.begin[at >> 32] = begin;
+                    fence_acq_rel();
+                }
+                atomic_add(&state->placed, uint64_t(1));
+            }
+            if (lo >= hi || is_large) continue;
+        } else {
+            if (c >= chunks) return;
+            const uint64_t e = warp_upper_bound(large.first_chunk, large_parts, c, lane) - 1;
+            p = large.part[e];
+            begin = large.begin[e];
+            lo = maximum(begin, from) + (c - large.first_chunk[e]) * chunk;
+            hi = minimum(minimum(lo + chunk, end), Add::combine(begin, load()));
+            c += uint64_t(gridDim.x) * decode_parts;
+        }
         Clipped<L> clipped;
         if (whole) {
             clipped.all(x);
@@ -264,67 +332,6 @@ __device__ __forceinline__ void rle_decode_pass(const V *values, const L *length
             clipped.clip(x, begin, lo, hi, lane);
         }
         expand(out + (lo - from), unsigned(hi - lo), values + p * decode_part<L>, held, clipped, shared, lane);
-    };
-    const auto held_of_part = [=](uint64_t p) {
-        const uint64_t first = p * decode_part<L>;
-        return first < runs ? unsigned(minimum<uint64_t>(decode_part<L>, runs - first)) : 0;
-    };
-
-    for (;;) {
-        if (threadIdx.x == 0) ticket = atomic_add(&state->ticket, uint64_t(1));
-        __syncthreads();
-        const uint64_t tile = ticket;
-        if (tile >= tiles) break;
-        const uint64_t p = tile * decode_parts + part;
-        const unsigned held = held_of_part(p);
-        Lengths<L> x;
-        x.load(lengths + p * decode_part<L>, held, lane);
-        const uint64_t sum = x.sum();
-        if (lane == 0) totals[part] = sum;
-        __syncthreads();
-        if (part == 0) {
-            uint64_t tile_total = sum;
-            for (int q = 1; q < decode_parts; q++) tile_total = Add::combine(tile_total, totals[q]);
-            if (lane == 0) look_back.totals.publish(tile, tile_total);
-            const uint64_t prefix = look_back.prefix(tile, lane);
-            if (lane == 0) tile_prefix = prefix;
-        }
-        __syncthreads();
-        uint64_t begin = tile_prefix;
-        for (unsigned q = 0; q < part; q++) begin = Add::combine(begin, totals[q]);
-        const uint64_t stop = Add::combine(begin, sum);
-        if (tile == tiles - 1 && part == decode_parts - 1 && lane == 0) *total = stop;
-        const uint64_t lo = maximum(begin, from), hi = minimum(stop, end);
-        const bool is_large = lo < hi && hi - lo > chunk;
-        if (lane == 0) {
-            if (is_large) {
-                const uint64_t at = atomic_add(&state->large, (uint64_t(1) << 32) + ceil_div(hi - lo, chunk));
-                large.first_chunk[at >> 32] = uint32_t(at);
-                large.part[at >> 32] = p;
-                large.begin[at >> 32] = begin;
-                fence_acq_rel();
-            }
-            atomic_add(&state->placed, uint64_t(1));
-        }
-        if (lo < hi && !is_large) write(x, p, held, begin, lo, hi, lo == begin && hi == stop);
-    }
-
-    if (threadIdx.x == 0) {
-        while (load_relaxed(&state->placed) < tiles * decode_parts) {}
-        fence_acq_rel();
-        listed = load_relaxed(&state->large);
-    }
-    __syncthreads();
-    const uint64_t parts = listed >> 32, chunks = uint32_t(listed);
-    for (uint64_t c = uint64_t(blockIdx.x) * decode_parts + part; c < chunks; c += uint64_t(gridDim.x) * decode_parts) {
-        const uint64_t e = warp_upper_bound(large.first_chunk, parts, c, lane) - 1;
-        const uint64_t p = large.part[e], begin = large.begin[e];
-        const uint64_t lo = maximum(begin, from) + (c - large.first_chunk[e]) * chunk;
-        const unsigned held = held_of_part(p);
-        Lengths<L> x;
-        x.load(lengths + p * decode_part<L>, held, lane);
-        const uint64_t hi = minimum(minimum(lo + chunk, end), Add::combine(begin, x.sum()));
-        write(x, p, held, begin, lo, hi, false);
     }
 }
 

@@ -203,7 +203,7 @@ struct RunOutput {
 // rle_encode_pass holds a part's heads in registers; elements that begin runs are
 // read again, from the cache. Without state there is one tile.
 template <class V, class L>
-__device__ __forceinline__ void rle_encode_pass(const V *in, uint64_t n, const RunOutput<V, L> &output, PassState *state) {
+__device__ __forceinline__ void rle_encode_pass(const V *in, uint64_t n, const RunOutput<V, L> &output, const Pass &pass) {
     alignas(16) __shared__ unsigned char scratch_memory[select_parts][HeadList<V>::bytes];
     __shared__ WarpTotals<Runs<uint32_t>, select_block> totals;
     __shared__ WarpTotals<Runs<uint64_t>, warp_size> tile_prefix;
@@ -212,10 +212,10 @@ __device__ __forceinline__ void rle_encode_pass(const V *in, uint64_t n, const R
     const uint32_t scratch = shared_address(scratch_memory[part]);
     const uint64_t tiles = ceil_div<uint64_t>(n, select_tile<V>);
     const Input<V, ByNeighbour> input(in, {});
-    RunLookBack look_back(state != nullptr ? state->totals() : nullptr, JoinRuns<uint64_t>::identity());
+    RunLookBack look_back(pass, JoinRuns<uint64_t>::identity());
 
     for (uint64_t round = 0;; round++) {
-        if (threadIdx.x == 0) ticket = state != nullptr ? atomic_add(&state->ticket, uint64_t(1)) : round;
+        if (threadIdx.x == 0) ticket = pass.one_tile() ? round : pass.take_ticket();
         __syncthreads();
         const uint64_t tile = ticket;
         if (tile >= tiles) return;
@@ -232,7 +232,7 @@ __device__ __forceinline__ void rle_encode_pass(const V *in, uint64_t n, const R
         if (part == 0) {
             Runs<uint32_t> total = own;
             for (int p = 1; p < select_parts; p++) total = JoinRuns<uint32_t>::combine(total, totals.get()[p]);
-            if (lane == 0 && state != nullptr) look_back.totals.publish(tile, total);
+            if (lane == 0 && !pass.one_tile()) look_back.totals.publish(tile, total);
             const Runs<uint64_t> prefix = look_back.prefix(tile, lane);
             if (lane == 0) tile_prefix.get()[0] = prefix;
         }
@@ -297,7 +297,7 @@ struct EncodeStages {
 // rle_encode_bulk needs the input aligned to 16 bytes, and dynamic shared memory
 // for EncodeStages.
 template <class V, class L>
-__device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const RunOutput<V, L> &output, PassState *state) {
+__device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const RunOutput<V, L> &output, const Pass &pass) {
     extern __shared__ unsigned char dynamic_shared[];
     auto &stages = *reinterpret_cast<EncodeStages<V> *>(dynamic_shared);
     static_assert(sizeof(stages) <= encode_stages * (stage_lead + select_parts * (select_part_bytes + sizeof(HeadBits<V>))) + select_parts * HeadList<V>::bytes + 2048,
@@ -315,16 +315,14 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
     }
     __syncthreads();
 
-    const auto take_ticket = [=] { return atomic_add(&state->ticket, uint64_t(1)); };
-
     if (warp == 0) {
         if (lane > 0) return;
-        uint64_t next = take_ticket();
+        uint64_t next = pass.take_ticket();
         int ends = 0;
         for (uint32_t i = 0;; i++) {
             const int s = i % encode_stages;
             const uint64_t tile = next;
-            if (tile < tiles) next = take_ticket();  // its latency passes with the wait
+            if (tile < tiles) next = pass.take_ticket();  // its latency passes with the wait
             if (i >= encode_stages) stages.empty[s].wait((i / encode_stages + 1) & 1);
             stages.index[s] = tile;
             if (tile >= tiles) {
@@ -343,7 +341,7 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
 
     // The other roles go over the stages; the parity changes with every round.
     const bool reducer = warp >= 2 && warp < 2 + encode_reducers;
-    RunLookBack look_back(state->totals(), JoinRuns<uint64_t>::identity());
+    RunLookBack look_back(pass, JoinRuns<uint64_t>::identity());
     for (uint32_t i = reducer ? warp - 2 : 0;; i += reducer ? encode_reducers : 1) {
         const int s = i % encode_stages;
         const unsigned parity = i / encode_stages & 1;

@@ -6,8 +6,8 @@
 #define ENCODE(v, V, l, L) \
     extern "C" __global__ void __launch_bounds__(ptxrun::encode_block) \
         rle_encode_bulk_##v##_##l(const V *in, uint64_t n, V *values, L *lengths, uint64_t capacity, uint64_t *count, uint64_t *too_long, \
-                                  ptxrun::PassState *state) { \
-        ptxrun::rle_encode_bulk(in, n, ptxrun::RunOutput<V, L>{values, lengths, capacity, count, too_long}, state); \
+                                  ptxrun::PassState *state, uint32_t first) { \
+        ptxrun::rle_encode_bulk(in, n, ptxrun::RunOutput<V, L>{values, lengths, capacity, count, too_long}, {state, first}); \
     }
 
 #define KERNELS(v, V) KERNELS_NAMED(v, V)

@@ -264,7 +264,7 @@ constexpr int pass_block = pass_parts * warp_size;
 // multiprocessor, one waiting while others load, keep the memory busy.
 // in and out may be the same memory.
 template <class Op, class In>
-__device__ __forceinline__ void scan_pass(const In *in, typename Op::Value *out, uint64_t n, PassState *state, typename Op::Value init, uint32_t exclusive) {
+__device__ __forceinline__ void scan_pass(const In *in, typename Op::Value *out, uint64_t n, const Pass &pass, typename Op::Value init, uint32_t exclusive) {
     using T = typename Op::Value;
     constexpr int vw = vector_width<T>;
     __shared__ WarpTotals<T, pass_block> totals;
@@ -273,10 +273,10 @@ __device__ __forceinline__ void scan_pass(const In *in, typename Op::Value *out,
     const unsigned lane = threadIdx.x % warp_size, part = threadIdx.x / warp_size;
     const uint64_t tiles = ceil_div<uint64_t>(n, pass_tile<T>);
     const bool aligned = is_aligned(in, minimum(16, int(vw * sizeof(In)))) && is_aligned(out, 16);
-    LookBack<Op> look_back(state->totals(), init);
+    LookBack<Op> look_back(pass, init);
 
     for (;;) {
-        if (threadIdx.x == 0) ticket = atomic_add(&state->ticket, uint64_t(1));
+        if (threadIdx.x == 0) ticket = pass.take_ticket();
         __syncthreads();
         const uint64_t tile = ticket;
         if (tile >= tiles) return;
@@ -346,7 +346,7 @@ static_assert(sizeof(BulkStages<uint64_t, uint64_t>) <= bulk_stages * pass_tile<
 // scan_bulk needs in and out aligned to 16 bytes, and dynamic shared memory for
 // BulkStages. in and out may be the same memory.
 template <class Op, class In>
-__device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out, uint64_t n, PassState *state, typename Op::Value init, uint32_t exclusive) {
+__device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out, uint64_t n, const Pass &pass, typename Op::Value init, uint32_t exclusive) {
     using T = typename Op::Value;
     constexpr unsigned part_bytes = pass_part<T> * sizeof(In);
     extern __shared__ unsigned char dynamic_shared[];
@@ -365,16 +365,14 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
     }
     __syncthreads();
 
-    const auto take_ticket = [=] { return atomic_add(&state->ticket, uint64_t(1)); };
-
     if (warp == 0) {
         if (lane > 0) return;
-        uint64_t next = take_ticket();
+        uint64_t next = pass.take_ticket();
         int ends = 0;
         for (uint32_t i = 0;; i++) {
             const int s = i % bulk_stages;
             const uint64_t tile = next;
-            if (tile < tiles) next = take_ticket();  // its latency passes with the wait
+            if (tile < tiles) next = pass.take_ticket();  // its latency passes with the wait
             if (i >= bulk_stages) stages.empty[s].wait((i / bulk_stages + 1) & 1);
             stages.index[s] = tile;
             if (tile >= tiles) {
@@ -394,7 +392,7 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
 
     // The other roles go over the stages; the parity changes with every round.
     const bool reducer = warp >= 2 && warp < 2 + bulk_reducers;
-    LookBack<Op> look_back(state->totals(), init);
+    LookBack<Op> look_back(pass, init);
     for (uint32_t i = reducer ? warp - 2 : 0;; i += reducer ? bulk_reducers : 1) {
         const int s = i % bulk_stages;
         const unsigned parity = i / bulk_stages & 1;
@@ -465,7 +463,7 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
 #define PTXRUN_SCAN_BULK(name, In, ...) PTXRUN_PASS_KERNEL(scan_bulk, ptxrun::bulk_block, name, In, __VA_ARGS__)
 #define PTXRUN_PASS_KERNEL(kernel, block, name, In, ...) \
     extern "C" __global__ void __launch_bounds__(block) \
-        kernel##_##name(const In *in, __VA_ARGS__::Value *out, uint64_t n, ptxrun::PassState *state, \
+        kernel##_##name(const In *in, __VA_ARGS__::Value *out, uint64_t n, ptxrun::PassState *state, uint32_t first, \
                         __VA_ARGS__::Value init, uint32_t exclusive) { \
-        ptxrun::kernel<__VA_ARGS__, In>(in, out, n, state, init, exclusive); \
+        ptxrun::kernel<__VA_ARGS__, In>(in, out, n, {state, first}, init, exclusive); \
     }

@@ -109,43 +109,33 @@ __device__ __forceinline__ typename Op::Value segmented_warp_scan(typename Op::V
     return v;
 }
 
-// SegmentedLookBack is LookBack over totals with heads: a second bit of a status
-// word's flag says that the tile has one, and nothing before the last head counts.
+// SegmentedLookBack is LookBack over totals with heads: the mark's bit says that
+// the tile has one, and nothing before the last head counts.
 template <class Op>
 struct SegmentedLookBack {
     using T = typename Op::Value;
-    using Totals = TileTotals<T>;
-    static constexpr int words = Totals::words;
-    uint64_t *status;
+    TileTotals<T> totals;
     T passed;        // what is open after all groups before group
     uint64_t group;  // of 32 tiles
 
-    __device__ __forceinline__ SegmentedLookBack(uint64_t *status, T init) : status(status), passed(init), group(0) {}
-
-    __device__ __forceinline__ void publish(uint64_t tile, const T &total, bool head) const {
-        uint32_t w[words] = {};
-        copy_bytes(w, &total, sizeof(T));
-#pragma unroll
-        for (int i = 0; i < words; i++) store_relaxed(status + tile * words + i, uint64_t(head ? 3 : 1) << 32 | w[i]);
-    }
+    __device__ __forceinline__ SegmentedLookBack(const Pass &pass, T init) : totals{pass.status(), pass.mark()}, passed(init), group(0) {}
 
     // prefix returns what is open before tile, which is never less than in the
     // call before. All lanes call it and get it.
     __device__ __forceinline__ T prefix(uint64_t tile, unsigned lane) {
         constexpr int ahead = 5;  // groups in flight, as in LookBack
         for (;;) {
-            typename Totals::Pending p[ahead];
+            typename TileTotals<T>::Pending p[ahead];
 #pragma unroll
             for (int k = 0; k < ahead; k++) {
                 const uint64_t t = (group + k) * 32 + lane;
-                p[k].at = status + t * words;
-                if (t < tile) p[k].load();
+                if (t < tile) p[k].request(totals, t);
             }
 #pragma unroll 1
             for (int k = 0; k < ahead; k++) {
                 const bool before = group * 32 + lane < tile;
                 T total = before ? p[0].wait() : Op::identity();
-                const unsigned heads = __ballot_sync(full_warp, before && p[0].w[0] >> 33 != 0);
+                const unsigned heads = __ballot_sync(full_warp, before && p[0].bit());
                 if (lane < latest(heads)) total = Op::identity();
                 const T sum = shuffle(warp_reduce<Op>(total), 0);
                 const T open = heads != 0 ? sum : Op::combine(passed, sum);
@@ -218,9 +208,9 @@ __device__ __forceinline__ void load_heads(uint32_t (&words)[count], const void 
 
 // scan_segmented holds a tile in registers, a warp a part, as scan_pass does. in
 // and out may be the same memory. heads are aligned to 4 bytes if they are bits;
-// null is none. state is not used for a single tile.
+// null is none. The pass's state is not used for a single tile.
 template <class Op>
-__device__ __forceinline__ void scan_segmented(const typename Op::Value *in, typename Op::Value *out, uint64_t n, const void *heads, PassState *state, typename Op::Value init, uint32_t mode, SegmentedMemory<typename Op::Value> &memory) {
+__device__ __forceinline__ void scan_segmented(const typename Op::Value *in, typename Op::Value *out, uint64_t n, const void *heads, const Pass &pass, typename Op::Value init, uint32_t mode, SegmentedMemory<typename Op::Value> &memory) {
     using T = typename Op::Value;
     using V = SegmentVector<Op>;
     constexpr int vw = V::vw;
@@ -230,7 +220,7 @@ __device__ __forceinline__ void scan_segmented(const typename Op::Value *in, typ
     const bool exclusive = mode & segmented_exclusive, reverse = mode & segmented_reverse;
     const uint64_t tiles = ceil_div<uint64_t>(n, pass_tile<T>);
     const bool aligned = is_aligned(in, 16) && is_aligned(out, 16);
-    SegmentedLookBack<Op> look_back(state->totals(), init);
+    SegmentedLookBack<Op> look_back(pass, init);
 
     // Where this part is in a tile, and this lane's vector in a row. Row j of the
     // scan is row j ^ flip of memory.
@@ -241,7 +231,7 @@ __device__ __forceinline__ void scan_segmented(const typename Op::Value *in, typ
     const uint32_t vectors = shared_address(stage) + mine * sizeof(T);  // this lane's
 
     for (uint64_t round = 0;; round++) {
-        if (threadIdx.x == 0) memory.ticket = tiles > 1 ? atomic_add(&state->ticket, uint64_t(1)) : round;
+        if (threadIdx.x == 0) memory.ticket = tiles > 1 ? pass.take_ticket() : round;
         __syncthreads();
         const uint64_t turn = memory.ticket;
         if (turn >= tiles) return;
@@ -319,7 +309,7 @@ __device__ __forceinline__ void scan_segmented(const typename Op::Value *in, typ
                 running = memory.headed[p] ? t : Op::combine(running, t);
                 seen |= memory.headed[p] != 0;
             }
-            if (lane == 0) look_back.publish(turn, running, seen);
+            if (lane == 0) look_back.totals.publish(turn, running, seen);
             const T prefix = look_back.prefix(turn, lane);
             if (lane == 0) memory.prefix.get()[0] = prefix;
         }
@@ -376,7 +366,7 @@ __device__ __forceinline__ void scan_segmented(const typename Op::Value *in, typ
 #define PTXRUN_SCAN_SEGMENTED_(name, ...) \
     extern "C" __global__ void __launch_bounds__(ptxrun::pass_block) \
         scan_segmented_##name(const __VA_ARGS__::Value *in, __VA_ARGS__::Value *out, uint64_t n, const void *heads, \
-                              ptxrun::PassState *state, __VA_ARGS__::Value init, uint32_t mode) { \
+                              ptxrun::PassState *state, uint32_t first, __VA_ARGS__::Value init, uint32_t mode) { \
         __shared__ ptxrun::SegmentedMemory<__VA_ARGS__::Value> memory; \
-        ptxrun::scan_segmented<__VA_ARGS__>(in, out, n, heads, state, init, mode, memory); \
+        ptxrun::scan_segmented<__VA_ARGS__>(in, out, n, heads, {state, first}, init, mode, memory); \
     }

@@ -370,7 +370,7 @@ using CountLookBack = LookBack<Sum<uint32_t>, Sum<uint64_t>>;
 // multiprocessor, one waiting while others load, keep the memory busy. Without
 // state there is one tile. out may be in.
 template <bool values, class V, class Criterion>
-__device__ __forceinline__ void select_pass(const Input<V, Criterion> &input, uint64_t n, const Output<V> &output, PassState *state) {
+__device__ __forceinline__ void select_pass(const Input<V, Criterion> &input, uint64_t n, const Output<V> &output, const Pass &pass) {
     alignas(16) __shared__ unsigned char scratch_memory[select_parts][scratch_bytes];
     __shared__ uint32_t totals[select_parts];
     __shared__ uint64_t ticket, tile_prefix;
@@ -379,10 +379,10 @@ __device__ __forceinline__ void select_pass(const Input<V, Criterion> &input, ui
     const uint32_t scratch = shared_address(scratch_memory[part]);
     const uint64_t tiles = ceil_div<uint64_t>(n, select_tile<V>);
     const bool in_place = input.in == output.out;
-    CountLookBack look_back(state != nullptr ? state->totals() : nullptr, 0);
+    CountLookBack look_back(pass, 0);
 
     for (uint64_t round = 0;; round++) {
-        if (threadIdx.x == 0) ticket = state != nullptr ? atomic_add(&state->ticket, uint64_t(1)) : round;
+        if (threadIdx.x == 0) ticket = pass.one_tile() ? round : pass.take_ticket();
         __syncthreads();
         const uint64_t tile = ticket;
         if (tile >= tiles) return;
@@ -399,7 +399,7 @@ __device__ __forceinline__ void select_pass(const Input<V, Criterion> &input, ui
         if (part == 0) {
             uint32_t total = 0;
             for (int p = 0; p < select_parts; p++) total += totals[p];
-            if (lane == 0 && state != nullptr) {
+            if (lane == 0 && !pass.one_tile()) {
                 if (in_place) fence_acq_rel();
                 look_back.totals.publish(tile, total);
             }
@@ -520,7 +520,7 @@ __device__ __forceinline__ unsigned fetch_rest(unsigned char *to, const void *fr
 // select_bulk needs the input aligned to 16 bytes, and dynamic shared memory for
 // SelectStages. out may be in.
 template <class V, class Criterion>
-__device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, uint64_t n, const Output<V> &output, PassState *state) {
+__device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, uint64_t n, const Output<V> &output, const Pass &pass) {
     using Shape = SelectShape<V, Criterion>;
     using In = Input<V, Criterion>;
     extern __shared__ unsigned char dynamic_shared[];
@@ -542,16 +542,14 @@ __device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, ui
     }
     __syncthreads();
 
-    const auto take_ticket = [=] { return atomic_add(&state->ticket, uint64_t(1)); };
-
     if (warp == 0) {
         if (lane > 0) return;
-        uint64_t next = take_ticket();
+        uint64_t next = pass.take_ticket();
         int ends = 0;
         for (uint32_t i = 0;; i++) {
             const int s = i % Shape::stages;
             const uint64_t tile = next;
-            if (tile < tiles) next = take_ticket();  // its latency passes with the wait
+            if (tile < tiles) next = pass.take_ticket();  // its latency passes with the wait
             if (i >= Shape::stages) stages.empty[s].wait((i / Shape::stages + 1) & 1);
             stages.index[s] = tile;
             if (tile >= tiles) {
@@ -580,7 +578,7 @@ __device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, ui
 
     // The other roles go over the stages; the parity changes with every round.
     const bool reducer = warp >= 2 && warp < 2 + Shape::reducers;
-    CountLookBack look_back(state->totals(), 0);
+    CountLookBack look_back(pass, 0);
     for (uint32_t i = reducer ? warp - 2 : 0;; i += reducer ? Shape::reducers : 1) {
         const int s = i % Shape::stages;
         const unsigned parity = i / Shape::stages & 1;

@@ -11,8 +11,8 @@ KERNEL select_count_flagged(const uint8_t *flags, uint64_t n, uint64_t *count) {
 
 #define INDICES(i, I) \
     KERNEL select_pass_indices_##i(const uint8_t *flags, uint64_t n, I *out, uint64_t *count, uint64_t capacity, uint32_t mode, \
-                                   ptxrun::PassState *state) { \
-        ptxrun::select_pass<false>(ptxrun::Input<I, ptxrun::ByFlag>(nullptr, {flags}), n, ptxrun::Output<I>{out, count, capacity, mode}, state); \
+                                   ptxrun::PassState *state, uint32_t first) { \
+        ptxrun::select_pass<false>(ptxrun::Input<I, ptxrun::ByFlag>(nullptr, {flags}), n, ptxrun::Output<I>{out, count, capacity, mode}, {state, first}); \
     }
 
 INDICES(u32, uint32_t)

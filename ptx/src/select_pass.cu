@@ -4,18 +4,18 @@
 #include "select.cuh"
 
 #define KERNEL extern "C" __global__ void __launch_bounds__(ptxrun::select_block)
-#define OUTPUT(V) uint64_t n, V *out, uint64_t *count, uint64_t capacity, uint32_t mode, ptxrun::PassState *state
+#define OUTPUT(V) uint64_t n, V *out, uint64_t *count, uint64_t capacity, uint32_t mode, ptxrun::PassState *state, uint32_t first
 
 #define KERNELS(v, V) KERNELS_NAMED(v, V)
 #define KERNELS_NAMED(v, V) \
     KERNEL select_pass_flagged_##v(const V *in, const uint8_t *flags, OUTPUT(V)) { \
-        ptxrun::select_pass<true>(ptxrun::Input<V, ptxrun::ByFlag>(in, {flags}), n, ptxrun::Output<V>{out, count, capacity, mode}, state); \
+        ptxrun::select_pass<true>(ptxrun::Input<V, ptxrun::ByFlag>(in, {flags}), n, ptxrun::Output<V>{out, count, capacity, mode}, {state, first}); \
     } \
     KERNEL select_pass_compare_##v(const V *in, V fold, V low, V span, uint32_t negate, OUTPUT(V)) { \
-        ptxrun::select_pass<true>(ptxrun::Input<V, ptxrun::ByValue<V>>(in, {fold, low, span, negate}), n, ptxrun::Output<V>{out, count, capacity, mode}, state); \
+        ptxrun::select_pass<true>(ptxrun::Input<V, ptxrun::ByValue<V>>(in, {fold, low, span, negate}), n, ptxrun::Output<V>{out, count, capacity, mode}, {state, first}); \
     } \
     KERNEL select_pass_unique_##v(const V *in, OUTPUT(V)) { \
-        ptxrun::select_pass<true>(ptxrun::Input<V, ptxrun::ByNeighbour>(in, {}), n, ptxrun::Output<V>{out, count, capacity, mode}, state); \
+        ptxrun::select_pass<true>(ptxrun::Input<V, ptxrun::ByNeighbour>(in, {}), n, ptxrun::Output<V>{out, count, capacity, mode}, {state, first}); \
     } \
     KERNEL select_count_compare_##v(const V *in, V fold, V low, V span, uint32_t negate, uint64_t n, uint64_t *count) { \
         ptxrun::select_counted(ptxrun::Input<V, ptxrun::ByValue<V>>(in, {fold, low, span, negate}), n, count); \
