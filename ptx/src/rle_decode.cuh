@@ -112,6 +112,17 @@ struct Clipped {
     }
 };
 
+// prefetch brings the first held of a part's values to the level-2 cache, so that
+// they come while the look-back waits.
+template <class V, class L>
+__device__ __forceinline__ void prefetch(const V *values, unsigned held, unsigned lane) {
+    constexpr unsigned sector = 32 / sizeof(V);
+#pragma unroll
+    for (unsigned k = 0; k < decode_part<L>; k += warp_size * sector) {
+        if (k + lane * sector < held) asm volatile("prefetch.global.L2 [%0];" : : "l"(values + k + lane * sector));
+    }
+}
+
 // Expansion is a warp's own shared memory for writing runs: which elements of a
 // window of the output begin runs, and the values of the runs that have elements.
 template <class V, class L>
@@ -287,6 +298,7 @@ __device__ __forceinline__ void rle_decode_pass(const V *values, const L *length
             }
             p = tile * decode_parts + part;
             const uint64_t sum = load();
+            prefetch<V, L>(values + p * decode_part<L>, held, lane);
             if (lane == 0) totals[part] = sum;
             __syncthreads();
             if (part == 0) {
