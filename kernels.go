@@ -334,8 +334,7 @@ func encodeState(n int64, size int) int64 { return passStateHead + ceilDiv(n, se
 func encodeShared(size int64) int64 {
 	width := 16 / size
 	heads := selectParts * ceilDiv(selectRows, 32/width) * 32 * 4
-	slots := encodeListRows*32*width + 12
-	list := max(4*slots+slots/32*16+16, selectRows*32*16+16)
+	list := (max(4*encodeListRows*32*width, selectRows*32*16) + 16 + 127) &^ 127
 	return encodeStages*(16+selectTileBytes+heads) + selectParts*list + 2048
 }
 

@@ -65,17 +65,23 @@ __device__ __forceinline__ Runs<uint32_t> runs_in(const Keep &keep, unsigned hel
 }
 
 // HeadList is a warp's own shared memory, in which the places of a part's heads
-// are brought together, some rows at a time. Slots of 4 bytes are spread so that
-// lanes that store 16 each do not meet in one bank.
+// are brought together, some rows at a time. Within 128 bytes slots of 16 bytes are
+// exchanged, so that lanes that store 16 heads each do not meet in one bank.
 template <class V>
 struct HeadList {
     static constexpr int rows = 2;
     static constexpr unsigned capacity = rows * warp_size * vector_width<V>;
-    static constexpr unsigned slots = capacity + 12;  // a head is at most 7 slots behind its number
-    static constexpr unsigned bytes = maximum(4 * slots + slots / 32 * 16 + 16, unsigned(scratch_bytes));
+    static constexpr unsigned bytes = (maximum(4 * capacity + 16, unsigned(scratch_bytes)) + 127) / 128 * 128;
     static_assert(select_rows % rows == 0, "whole groups of rows");
 
-    static __device__ __forceinline__ uint32_t slot(unsigned k) { return 4 * k + k / 32 * 16; }
+    // exchanged is where the slot at an address is; the list begins at a multiple of 128.
+    static __device__ __forceinline__ uint32_t exchanged(uint32_t a) { return a ^ (a >> 3 & 0x70); }
+
+    // add stores a place, if keep is not zero, and advances a to the next slot.
+    static __device__ __forceinline__ void add(unsigned keep, uint32_t &a, uint32_t place) {
+        asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %1, 0;\n\t@p st.shared.u32 [%2], %3;\n\t@p add.u32 %0, %0, 4;\n\t}"
+                     : "+r"(a) : "r"(keep), "r"(exchanged(a)), "r"(place) : "memory");
+    }
 };
 
 // RunOutput is where an encoding goes: the first capacity runs, and, if count is
@@ -135,67 +141,73 @@ struct RunOutput {
         using List = HeadList<V>;
         constexpr unsigned vw = Rows<V>::vw;
         if (size == 0) return;
+        if (heads > capacity && too_long == nullptr) {
+            heads += size;
+            return;  // nothing is stored any more, and reach is not needed
+        }
         // Head k is in slot k + lead, so that four slots from a multiple of 4 on are
         // four lengths from a multiple of 4 on: that of the run before head k goes to
         // number heads - 1 + k.
-        const unsigned lead = 4 + (unsigned(heads - 1) & 3);
+        const unsigned lead = unsigned(heads - 1) & 3;
+        const uint32_t list = scratch + 4 * lead;
         const bool dense = size * 4 > held;
 #pragma unroll
         for (int j = first; j < end; j++) {
-            const unsigned at = (j * warp_size + lane) * vw;
-            unsigned k = lead + places.at[j] - base;
+            const unsigned place = (j * warp_size + lane) * vw;
+            uint32_t a = list + 4 * (places.at[j] - base);
             if (dense) {
 #pragma unroll
-                for (unsigned i = 0; i < vw; i++) {
-                    const unsigned kept = keep.bits[j] >> i & 1;
-                    store_shared_if<4>(kept, scratch + List::slot(k), at + i);
-                    k += kept;
-                }
+                for (unsigned i = 0; i < vw; i++) List::add(keep.bits[j] & 1u << i, a, place + i);
             } else {
+                a += 4 * __popc(keep.bits[j]);
 #pragma unroll 1
-                for (unsigned bits = keep.bits[j]; bits != 0; bits &= bits - 1) {
-                    store_shared_if<4>(1, scratch + List::slot(k), at + 31 - __clz(bits & (0 - bits)));
-                    k++;
+                for (unsigned bits = keep.bits[j]; bits != 0;) {
+                    const unsigned last = 31 - __clz(bits);
+                    bits ^= 1u << last;
+                    a -= 4;
+                    store_shared_if<4>(1, List::exchanged(a), place + last);
                 }
             }
         }
         __syncwarp();
-        const auto head = [=](unsigned k) {
+        const auto place_of = [=](unsigned k) {
             uint32_t at[1];
-            load_shared(at, scratch + List::slot(k + lead));
+            load_shared(at, List::exchanged(list + 4 * k));
             return at[0];
         };
-        const bool aligned = is_aligned(values, minimum(16, 4 * int(sizeof(V)))) && is_aligned(lengths, 16);
-        for (unsigned four = 4 + 4 * lane; four <= lead + size; four += 4 * warp_size) {
-            // Lengths of the runs before heads k to k + 3, values of heads k - 1 to k + 2.
-            const int k = int(four) - int(lead);
-            const uint64_t run = heads - 1 + uint64_t(int64_t(k));
-            if (aligned && k >= 1 && k + 4 <= int(size) && run + 4 <= capacity) {
-                const unsigned before = head(k - 1);
+        const auto store_run = [=](unsigned k, bool value, bool length) {
+            const unsigned at = place_of(k);
+            const uint64_t run = heads + k;
+            if (value && run < capacity) values[run] = value_at(at);
+            if (length && k > 0 && run <= capacity) lengths[run - 1] = L(at - place_of(k - 1));
+            if (k == 0 && heads > 0) finish(heads - 1, reach + at);
+        };
+        // Fours of lengths of the runs before heads k to k + 3, and of values of heads
+        // k - 1 to k + 2, from k = begin on; begin is at least 1.
+        const unsigned begin = 4 - lead;
+        unsigned fours = 0;
+        if (size > begin && heads + size <= capacity && is_aligned(values, minimum(16, 4 * int(sizeof(V)))) && is_aligned(lengths, 16)) fours = (size - begin) / 4;
+        if (fours == 0) {
+#pragma unroll 1
+            for (unsigned k = lane; k < size; k += warp_size) store_run(k, true, true);
+        } else {
+            const uint64_t run = heads - 1 + begin;
+#pragma unroll 1
+            for (unsigned f = lane; f < fours; f += warp_size) {
+                const unsigned before = place_of(begin + 4 * f - 1);
                 uint32_t at[4];
-                load_shared(at, scratch + List::slot(four));
+                load_shared(at, List::exchanged(list + 4 * (begin + 4 * f)));
                 const V value[4] = {value_at(before), value_at(at[0]), value_at(at[1]), value_at(at[2])};
                 const L length[4] = {L(at[0] - before), L(at[1] - at[0]), L(at[2] - at[1]), L(at[3] - at[2])};
-                store_wide(values + run, value);
-                store_wide(lengths + run, length);
-                continue;
+                store_wide(values + run + 4 * f, value);
+                store_wide(lengths + run + 4 * f, length);
             }
-#pragma unroll 1
-            for (int i = k - 1; i <= k + 3; i++) {
-                if (i < 0 || i >= int(size)) continue;
-                const unsigned at = head(i);
-                const uint64_t here = heads + i;
-                if (i < k + 3 && here < capacity) values[here] = value_at(at);
-                if (i < k) continue;
-                if (i > 0) {
-                    if (here <= capacity) lengths[here - 1] = L(at - head(i - 1));
-                } else if (heads > 0) {
-                    finish(heads - 1, reach + at);
-                }
-            }
+            // What is left before and behind, at most 8.
+            const unsigned behind = begin + 4 * fours - 1, k = lane < begin ? lane : behind + (lane - begin);
+            if (k < size) store_run(k, k < begin - 1 || k >= behind, k < begin || k > behind);
         }
         heads += size;
-        reach = 0 - uint64_t(head(size - 1));
+        reach = 0 - uint64_t(place_of(size - 1));
         __syncwarp();
     }
 };
@@ -204,7 +216,7 @@ struct RunOutput {
 // read again, from the cache. Without state there is one tile.
 template <class V, class L>
 __device__ __forceinline__ void rle_encode_pass(const V *in, uint64_t n, const RunOutput<V, L> &output, const Pass &pass) {
-    alignas(16) __shared__ unsigned char scratch_memory[select_parts][HeadList<V>::bytes];
+    alignas(128) __shared__ unsigned char scratch_memory[select_parts][HeadList<V>::bytes];
     __shared__ WarpTotals<Runs<uint32_t>, select_block> totals;
     __shared__ WarpTotals<Runs<uint64_t>, warp_size> tile_prefix;
     __shared__ uint64_t ticket;
@@ -285,7 +297,7 @@ constexpr int stage_lead = 16;
 template <class V>
 struct EncodeStages {
     alignas(128) unsigned char tile[encode_stages][stage_lead + select_parts * select_part_bytes];
-    alignas(16) unsigned char scratch[select_parts][HeadList<V>::bytes];
+    alignas(128) unsigned char scratch[select_parts][HeadList<V>::bytes];
     HeadBits<V> heads[encode_stages][select_parts];
     uint64_t index[encode_stages], prefix[encode_stages][2];
     uint32_t before[encode_stages][select_parts][2];  // what precedes a part in the tile

@@ -100,27 +100,52 @@ struct ByValue {
 // ByNeighbour keeps elements that differ from the one before.
 struct ByNeighbour {};
 
+// nonzero_bytes has bit i where byte i of w is not zero: adding carries into a
+// byte's top bit whatever is below it, and the product moves the top bits of four
+// bytes side by side.
+__device__ __forceinline__ unsigned nonzero_bytes(uint32_t w) {
+    const uint32_t high = (((w & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w) & 0x80808080u;
+    return high * 0x00204081u >> 28;
+}
+
+// nonzero_halves is the same of 16 bits.
+__device__ __forceinline__ unsigned nonzero_halves(uint32_t w) {
+    const uint32_t high = (((w & 0x7fff7fffu) + 0x7fff7fffu) | w) & 0x80008000u;
+    return (high | high << 15) >> 30;
+}
+
 // differing compares a part's elements with their neighbours; before is what
-// stands before the part, if it is not the first of all.
+// stands before the part, if it is not the first of all. Narrow elements are
+// compared a word at a time.
 template <class V>
 __device__ __forceinline__ void differing(Keep &keep, const Rows<V> &x, V before, bool first, unsigned lane) {
     constexpr int vw = Rows<V>::vw;
+    [[maybe_unused]] uint32_t left = uint32_t(before) << (32 - 8 * minimum(int(sizeof(V)), 4)) % 32;
 #pragma unroll
     for (int j = 0; j < select_rows; j++) {
-        const V last = x.at(j, vw - 1), left = shuffle_up(last, 1);
-        unsigned bits = x.at(j, 0) != (lane > 0 ? left : before);
+        if constexpr (sizeof(V) <= 2) {
+            constexpr int width = 8 * sizeof(V), each = 4 / sizeof(V);
+            const uint32_t end = x.word[j][3], neighbour = shuffle_up(end, 1);
+            uint32_t previous = lane > 0 ? neighbour : left;
+            unsigned bits = 0;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const uint32_t w = x.word[j][i], changed = w ^ (w << width | previous >> (32 - width));
+                bits |= (width == 8 ? nonzero_bytes(changed) : nonzero_halves(changed)) << (i * each);
+                previous = w;
+            }
+            keep.bits[j] = bits;
+            left = shuffle(end, warp_size - 1);
+            continue;
+        }
+        const V last = x.at(j, vw - 1), neighbour = shuffle_up(last, 1);
+        unsigned bits = x.at(j, 0) != (lane > 0 ? neighbour : before);
 #pragma unroll
         for (int i = 1; i < vw; i++) bits |= unsigned(x.at(j, i) != x.at(j, i - 1)) << i;
         keep.bits[j] = bits;
         before = shuffle(last, warp_size - 1);
     }
     if (first && lane == 0) keep.bits[0] |= 1;
-}
-
-// nonzero_bytes has bit i where byte i of w is not zero.
-__device__ __forceinline__ unsigned nonzero_bytes(uint32_t w) {
-    const uint32_t high = (((w & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w) & 0x80808080u;
-    return (high >> 7) * 0x10204080u >> 28;
 }
 
 template <int vw>
