@@ -318,24 +318,30 @@ func rleModules[V twin.Unsigned](t elemType) []ModuleSpec {
 	}}
 }
 
-// Encoding in a single pass has compaction's tiles; on sm_90 stages of them, with
-// their heads as bits, and each warp's list of heads are in shared memory. As in
+// Encoding in a single pass has compaction's tiles; each warp's list of heads and
+// the heads as bits are in shared memory, and on sm_90 stages of tiles. As in
 // ptx/src/rle_encode.cuh.
 const (
 	encodeStages   = 6
 	encodeReducers = 3
-	encodeListRows = 2
+	encodeBits     = selectRows * 32 * 2 // of a part
 )
 
 // encodeState is the bytes of state for n elements: a tile's total is 8 bytes.
 func encodeState(n int64, size int) int64 { return passStateHead + ceilDiv(n, selectTile(size))*16 }
 
-// encodeShared is the shared memory of encoding by bulk copies.
-func encodeShared(size int64) int64 {
-	width := 16 / size
-	heads := selectParts * ceilDiv(selectRows, 32/width) * 32 * 4
-	list := (max(4*encodeListRows*32*width, selectRows*32*16) + 16 + 127) &^ 127
-	return encodeStages*(16+selectTileBytes+heads) + selectParts*list + 2048
+// encodeList is a part's list of heads, of 2 bytes each.
+func encodeList(size int64) int64 { return (2*selectTile(int(size))/selectParts + 8 + 127) &^ 127 }
+
+// encodePassShared is the shared memory of encoding; a part is also staged in its
+// list.
+func encodePassShared(size int64) int64 {
+	return selectParts * (max(encodeList(size), (selectTileBytes/selectParts+16+112)&^127) + encodeBits)
+}
+
+// encodeBulkShared is the shared memory of encoding by bulk copies.
+func encodeBulkShared(size int64) int64 {
+	return encodeStages*(16+selectTileBytes+selectParts*encodeBits) + selectParts*encodeList(size) + 2048
 }
 
 // Decoding in a single pass: parts of rows of 32 vectors of lengths, a warp's work
@@ -377,11 +383,12 @@ func runModules[V twin.Unsigned](t elemType) []ModuleSpec {
 	}
 	return []ModuleSpec{
 		module("rle_encode_pass", 70, func(l elemType, e, _ driver.Twin) KernelSpec {
-			return KernelSpec{Name: "rle_encode_pass_" + t.name + "_" + l.name, Params: encode, Block: selectBlock, Tile: selectTile(t.size), Twin: e, Resident: true}
+			return KernelSpec{Name: "rle_encode_pass_" + t.name + "_" + l.name, Params: encode, Block: selectBlock, Tile: selectTile(t.size), Twin: e,
+				Shared: encodePassShared(size), Resident: true}
 		}),
 		module("rle_encode_bulk", bulkCapability, func(l elemType, e, _ driver.Twin) KernelSpec {
 			return KernelSpec{Name: "rle_encode_bulk_" + t.name + "_" + l.name, Params: encode, Block: (2 + encodeReducers + selectParts) * 32, Tile: selectTile(t.size), Twin: e,
-				Shared: encodeShared(size), Resident: true, Target: bulkCapability}
+				Shared: encodeBulkShared(size), Resident: true, Target: bulkCapability}
 		}),
 		module("rle_decode", 70, func(l elemType, _, d driver.Twin) KernelSpec {
 			return KernelSpec{Name: "rle_decode_pass_" + t.name + "_" + l.name, Params: decode, Block: decodePassBlock, Tile: decodePassTile(int64(l.size)), Twin: d,

@@ -257,7 +257,7 @@ __device__ __forceinline__ void rle_decode_pass(const V *values, const L *length
                                                 DecodeState *state) {
     using Add = SaturatingSum<uint64_t>;
     constexpr uint64_t chunk = chunk_bytes / sizeof(V);
-    extern __shared__ unsigned char dynamic_shared[];
+    alignas(128) extern __shared__ unsigned char dynamic_shared[];
     __shared__ uint64_t totals[decode_parts];
     __shared__ uint64_t ticket, tile_prefix, listed;
     const unsigned lane = threadIdx.x % warp_size, part = threadIdx.x / warp_size;

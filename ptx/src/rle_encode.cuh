@@ -49,38 +49,74 @@ struct WarpReduce<JoinRuns<uint32_t>> {
 
 using RunLookBack = LookBack<JoinRuns<uint32_t>, JoinRuns<uint64_t>>;
 
+// A part's heads, as bits: where they are found, a lane has those of a vector of
+// each row; where runs are stored, those of select_rows vectors that follow each
+// other, two in a word, so that one scan over lanes numbers them.
+template <class V>
+struct HeadBits {
+    static constexpr int vw = vector_width<V>;
+    static constexpr int words = select_rows / 2;
+    static_assert(select_rows % 2 == 0, "two rows in a word");
+    using Group = uint16_t;  // a vector's
+    alignas(4) Group group[select_rows * warp_size];
+
+    __device__ __forceinline__ void set(const Keep &keep, unsigned lane) {
+#pragma unroll
+        for (int j = 0; j < select_rows; j++) group[j * warp_size + lane] = Group(keep.bits[j]);
+    }
+    __device__ __forceinline__ void get(uint32_t (&word)[words], unsigned lane) const {
+#pragma unroll
+        for (int i = 0; i < words; i++) {
+            uint32_t w[1];
+            load_shared(w, shared_address(group + select_rows * lane + 2 * i));
+            word[i] = vw == 16 ? w[0] : (w[0] & 0xffff) | w[0] >> (16 - vw);
+        }
+    }
+};
+
 // runs_in sums up a part of held elements, of which keep are heads. All lanes get
 // it.
 template <class V>
 __device__ __forceinline__ Runs<uint32_t> runs_in(const Keep &keep, unsigned held, unsigned lane) {
-    unsigned heads = 0, last = 0;  // elements up to the lane's last head, it included
+    constexpr int vw = vector_width<V>;
+    unsigned heads = 0, top = 0, row = 0;  // the lane's last heads, in two rows from row on
 #pragma unroll
-    for (int j = 0; j < select_rows; j++) {
-        heads += __popc(keep.bits[j]);
-        if (keep.bits[j] != 0) last = (j * warp_size + lane) * Rows<V>::vw + 32 - __clz(keep.bits[j]);
+    for (int j = 0; j < select_rows; j += 2) {
+        const unsigned w = keep.bits[j] | keep.bits[j + 1] << vw;
+        heads += __popc(w);
+        if (w != 0) {
+            top = w;
+            row = j;
+        }
     }
+    const unsigned bit = 31 - __clz(top);
+    unsigned last = ((row + bit / vw) * warp_size + lane) * vw + bit % vw + 1;  // elements up to the last head, it included
+    if (top == 0) last = 0;
     heads = shuffle(warp_reduce<Sum<uint32_t>>(heads), 0);
     last = shuffle(warp_reduce<Max<uint32_t>>(last), 0);
     return Runs<uint32_t>(heads, heads != 0 ? held + 1 - last : held);
 }
 
-// HeadList is a warp's own shared memory, in which the places of a part's heads
-// are brought together, some rows at a time. Within 128 bytes slots of 16 bytes are
-// exchanged, so that lanes that store 16 heads each do not meet in one bank.
+// HeadList is a warp's own shared memory, in which the places of a part's heads are
+// brought together, 2 bytes each. Within 128 bytes slots of 8 bytes are exchanged,
+// so that lanes that store many heads each do not meet in one bank.
 template <class V>
 struct HeadList {
-    static constexpr int rows = 2;
-    static constexpr unsigned capacity = rows * warp_size * vector_width<V>;
-    static constexpr unsigned bytes = (maximum(4 * capacity + 16, unsigned(scratch_bytes)) + 127) / 128 * 128;
-    static_assert(select_rows % rows == 0, "whole groups of rows");
+    static constexpr unsigned bytes = (2 * select_part<V> + 8 + 127) / 128 * 128;
+    static_assert(select_part<V> <= 1 << 16, "a place in a part is 16 bits");
 
     // exchanged is where the slot at an address is; the list begins at a multiple of 128.
-    static __device__ __forceinline__ uint32_t exchanged(uint32_t a) { return a ^ (a >> 3 & 0x70); }
+    static __device__ __forceinline__ uint32_t exchanged(uint32_t a) { return a ^ (a >> 4 & 0x78); }
 
     // add stores a place, if keep is not zero, and advances a to the next slot.
     static __device__ __forceinline__ void add(unsigned keep, uint32_t &a, uint32_t place) {
-        asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %1, 0;\n\t@p st.shared.u32 [%2], %3;\n\t@p add.u32 %0, %0, 4;\n\t}"
+        asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %1, 0;\n\t@p st.shared.u16 [%2], %3;\n\t@p add.u32 %0, %0, 2;\n\t}"
                      : "+r"(a) : "r"(keep), "r"(exchanged(a)), "r"(place) : "memory");
+    }
+    static __device__ __forceinline__ unsigned at(uint32_t a) {
+        uint16_t place[1];
+        load_shared(place, exchanged(a));
+        return place[0];
     }
 };
 
@@ -99,21 +135,27 @@ struct RunOutput {
         if (sizeof(L) < 8 && too_long != nullptr && length > L(~L(0))) atomic_max(too_long, length);
     }
 
-    // store stores the runs of a part of held elements, of which keep are heads.
-    // before sums up what precedes it; value_at returns an element of the part.
-    // last says that no elements follow.
+    // store stores the runs of a part of held elements, whose heads are bits. before
+    // sums up what precedes it; value_at returns an element of the part. last says
+    // that no elements follow.
     template <class ValueAt>
-    __device__ __forceinline__ void store(const Keep &keep, unsigned held, const Runs<uint64_t> &before, bool last, ValueAt value_at, uint32_t scratch,
+    __device__ __forceinline__ void store(const HeadBits<V> &bits, unsigned held, const Runs<uint64_t> &before, bool last, ValueAt value_at, uint32_t scratch,
                                           unsigned lane) const {
-        using List = HeadList<V>;
-        Places places;
-        places.template scan<Rows<V>::vw>(keep, lane);
+        using Bits = HeadBits<V>;
+        uint32_t word[Bits::words];
+        bits.get(word, lane);
+        unsigned own = 0;
+#pragma unroll
+        for (int i = 0; i < Bits::words; i++) own += __popc(word[i]);
         uint64_t heads = before.heads;
         uint64_t reach = before.open;  // the open run's length, were it to end where the part begins
-        if (places.total <= List::capacity) {
-            store_rows<0, select_rows>(keep, places, 0, places.total, held, heads, reach, value_at, scratch, lane);
-        } else {
-            store_groups<0>(keep, places, held, heads, reach, value_at, scratch, lane);
+        if (__any_sync(full_warp, own != 0)) {
+            const unsigned inclusive = warp_scan<Sum<uint32_t>>(own, lane), size = shuffle(inclusive, warp_size - 1);
+            if (heads <= capacity || too_long != nullptr) {
+                const unsigned end = store_runs(word, inclusive - own, own, size, size * 4 > held, before, value_at, scratch, lane);
+                reach = 0 - uint64_t(end);
+            }
+            heads += size;
         }
         if (last && lane == 0) {
             if (count != nullptr) *count = heads;
@@ -122,68 +164,51 @@ struct RunOutput {
     }
 
   private:
-    template <int first, class ValueAt>
-    __device__ __forceinline__ void store_groups(const Keep &keep, const Places &places, unsigned held, uint64_t &heads, uint64_t &reach,
-                                                 const ValueAt &value_at, uint32_t scratch, unsigned lane) const {
-        constexpr int end = first + HeadList<V>::rows;
-        const unsigned base = shuffle(places.at[first], 0);
-        unsigned after = places.total;
-        if constexpr (end < select_rows) after = shuffle(places.at[end < select_rows ? end : 0], 0);
-        store_rows<first, end>(keep, places, base, after - base, held, heads, reach, value_at, scratch, lane);
-        if constexpr (end < select_rows) store_groups<end>(keep, places, held, heads, reach, value_at, scratch, lane);
-    }
-
-    // store_rows stores the size runs that begin in some rows, base of the part's
-    // heads being before them, and advances heads and reach.
-    template <int first, int end, class ValueAt>
-    __device__ __forceinline__ void store_rows(const Keep &keep, const Places &places, unsigned base, unsigned size, unsigned held, uint64_t &heads,
-                                               uint64_t &reach, const ValueAt &value_at, uint32_t scratch, unsigned lane) const {
+    // store_runs stores the size runs that begin in a part, of which this lane has
+    // own, with number first in the part, and returns the last one's place.
+    template <class ValueAt>
+    __device__ __forceinline__ unsigned store_runs(const uint32_t (&word)[HeadBits<V>::words], unsigned first, unsigned own, unsigned size, bool dense,
+                                                   const Runs<uint64_t> &before, const ValueAt &value_at, uint32_t scratch, unsigned lane) const {
         using List = HeadList<V>;
-        constexpr unsigned vw = Rows<V>::vw;
-        if (size == 0) return;
-        if (heads > capacity && too_long == nullptr) {
-            heads += size;
-            return;  // nothing is stored any more, and reach is not needed
-        }
+        constexpr int words = HeadBits<V>::words;
+        constexpr unsigned each = 2 * vector_width<V>;  // elements of a word
         // Head k is in slot k + lead, so that four slots from a multiple of 4 on are
         // four lengths from a multiple of 4 on: that of the run before head k goes to
         // number heads - 1 + k.
+        const uint64_t heads = before.heads;
         const unsigned lead = unsigned(heads - 1) & 3;
-        const uint32_t list = scratch + 4 * lead;
-        const bool dense = size * 4 > held;
+        const uint32_t list = scratch + 2 * lead;
+        uint32_t a = list + 2 * first;
+        const unsigned place = lane * words * each;
+        if (dense) {
 #pragma unroll
-        for (int j = first; j < end; j++) {
-            const unsigned place = (j * warp_size + lane) * vw;
-            uint32_t a = list + 4 * (places.at[j] - base);
-            if (dense) {
+            for (int i = 0; i < words; i++) {
 #pragma unroll
-                for (unsigned i = 0; i < vw; i++) List::add(keep.bits[j] & 1u << i, a, place + i);
-            } else {
-                a += 4 * __popc(keep.bits[j]);
+                for (unsigned b = 0; b < each; b++) List::add(word[i] & 1u << b, a, place + i * each + b);
+            }
+        } else {
+            a += 2 * own;
+#pragma unroll
+            for (int i = words - 1; i >= 0; i--) {
 #pragma unroll 1
-                for (unsigned bits = keep.bits[j]; bits != 0;) {
-                    const unsigned last = 31 - __clz(bits);
-                    bits ^= 1u << last;
-                    a -= 4;
-                    store_shared_if<4>(1, List::exchanged(a), place + last);
+                for (uint32_t bits = word[i]; bits != 0;) {
+                    const unsigned b = 31 - __clz(bits);
+                    bits ^= 1u << b;
+                    a -= 2;
+                    store_shared_if<2>(1, List::exchanged(a), place + i * each + b);
                 }
             }
         }
         __syncwarp();
-        const auto place_of = [=](unsigned k) {
-            uint32_t at[1];
-            load_shared(at, List::exchanged(list + 4 * k));
-            return at[0];
-        };
         const auto store_run = [=](unsigned k, bool value, bool length) {
-            const unsigned at = place_of(k);
+            const unsigned at = List::at(list + 2 * k);
             const uint64_t run = heads + k;
             if (value && run < capacity) values[run] = value_at(at);
-            if (length && k > 0 && run <= capacity) lengths[run - 1] = L(at - place_of(k - 1));
-            if (k == 0 && heads > 0) finish(heads - 1, reach + at);
+            if (length && k > 0 && run <= capacity) lengths[run - 1] = L(at - List::at(list + 2 * k - 2));
+            if (k == 0 && heads > 0) finish(heads - 1, before.open + at);
         };
         // Fours of lengths of the runs before heads k to k + 3, and of values of heads
-        // k - 1 to k + 2, from k = begin on; begin is at least 1.
+        // k - 1 to k + 2, from k = begin on, which is at least 1.
         const unsigned begin = 4 - lead;
         unsigned fours = 0;
         if (size > begin && heads + size <= capacity && is_aligned(values, minimum(16, 4 * int(sizeof(V)))) && is_aligned(lengths, 16)) fours = (size - begin) / 4;
@@ -194,11 +219,12 @@ struct RunOutput {
             const uint64_t run = heads - 1 + begin;
 #pragma unroll 1
             for (unsigned f = lane; f < fours; f += warp_size) {
-                const unsigned before = place_of(begin + 4 * f - 1);
-                uint32_t at[4];
-                load_shared(at, List::exchanged(list + 4 * (begin + 4 * f)));
-                const V value[4] = {value_at(before), value_at(at[0]), value_at(at[1]), value_at(at[2])};
-                const L length[4] = {L(at[0] - before), L(at[1] - at[0]), L(at[2] - at[1]), L(at[3] - at[2])};
+                const uint32_t from = list + 2 * (begin + 4 * f);
+                const unsigned at = List::at(from - 2);
+                uint16_t next[4];
+                load_shared(next, List::exchanged(from));
+                const V value[4] = {value_at(at), value_at(next[0]), value_at(next[1]), value_at(next[2])};
+                const L length[4] = {L(next[0] - at), L(next[1] - next[0]), L(next[2] - next[1]), L(next[3] - next[2])};
                 store_wide(values + run + 4 * f, value);
                 store_wide(lengths + run + 4 * f, length);
             }
@@ -206,22 +232,31 @@ struct RunOutput {
             const unsigned behind = begin + 4 * fours - 1, k = lane < begin ? lane : behind + (lane - begin);
             if (k < size) store_run(k, k < begin - 1 || k >= behind, k < begin || k > behind);
         }
-        heads += size;
-        reach = 0 - uint64_t(place_of(size - 1));
+        const unsigned end = List::at(list + 2 * size - 2);
         __syncwarp();
+        return end;
     }
 };
 
-// rle_encode_pass holds a part's heads in registers; elements that begin runs are
-// read again, from the cache. Without state there is one tile.
+// EncodeScratch is a warp's own shared memory.
+template <class V>
+struct EncodeScratch {
+    alignas(128) unsigned char list[maximum(HeadList<V>::bytes, unsigned(scratch_bytes + 112) / 128 * 128)];
+    HeadBits<V> heads;
+};
+
+// rle_encode_pass finds a part's heads in registers; elements that begin runs are
+// read again, from the cache. Without state there is one tile. It needs dynamic
+// shared memory for an EncodeScratch a part.
 template <class V, class L>
 __device__ __forceinline__ void rle_encode_pass(const V *in, uint64_t n, const RunOutput<V, L> &output, const Pass &pass) {
-    alignas(128) __shared__ unsigned char scratch_memory[select_parts][HeadList<V>::bytes];
+    alignas(128) extern __shared__ unsigned char dynamic_shared[];
     __shared__ WarpTotals<Runs<uint32_t>, select_block> totals;
     __shared__ WarpTotals<Runs<uint64_t>, warp_size> tile_prefix;
     __shared__ uint64_t ticket;
     const unsigned lane = threadIdx.x % warp_size, part = threadIdx.x / warp_size;
-    const uint32_t scratch = shared_address(scratch_memory[part]);
+    auto &scratch = reinterpret_cast<EncodeScratch<V> *>(dynamic_shared)[part];
+    const uint32_t list = shared_address(scratch.list);
     const uint64_t tiles = ceil_div<uint64_t>(n, select_tile<V>);
     const Input<V, ByNeighbour> input(in, {});
     RunLookBack look_back(pass, JoinRuns<uint64_t>::identity());
@@ -234,10 +269,9 @@ __device__ __forceinline__ void rle_encode_pass(const V *in, uint64_t n, const R
         const uint64_t index = tile * select_tile<V> + part * select_part<V>;
         const unsigned held = held_of(n, index, select_part<V>);
         Keep keep;
-        {
-            Rows<V> x;
-            input.load(x, keep, index, held, true, scratch, lane);
-        }
+        Rows<V> x;
+        input.load(x, keep, index, held, true, list, lane);
+        scratch.heads.set(keep, lane);
         const Runs<uint32_t> own = runs_in<V>(keep, held, lane);
         if (lane == 0) totals.get()[part] = own;
         __syncthreads();
@@ -252,7 +286,7 @@ __device__ __forceinline__ void rle_encode_pass(const V *in, uint64_t n, const R
         Runs<uint64_t> before = tile_prefix.get()[0];
         for (unsigned p = 0; p < part; p++) before = JoinRuns<uint64_t>::combine(before, totals.get()[p]);
         const V *const from = in + index;
-        output.store(keep, held, before, tile == tiles - 1 && part == select_parts - 1, [=](unsigned k) { return from[k]; }, scratch, lane);
+        output.store(scratch.heads, held, before, tile == tiles - 1 && part == select_parts - 1, [=](unsigned k) { return from[k]; }, list, lane);
     }
 }
 
@@ -266,31 +300,6 @@ constexpr int encode_reducers = 3;
 constexpr int encode_block = (2 + encode_reducers + select_parts) * warp_size;
 static_assert(encode_stages % encode_reducers == 0, "a stage is always the same reducer's, or it could be a phase ahead");
 
-// HeadBits are a part's heads in shared memory, rows packed into words.
-template <class V>
-struct HeadBits {
-    static constexpr int vw = vector_width<V>, each = 32 / vw, words = (select_rows + each - 1) / each;
-    uint32_t word[words][warp_size];
-
-    __device__ __forceinline__ void set(const Keep &keep, unsigned lane) {
-#pragma unroll
-        for (int w = 0; w < words; w++) {
-            uint32_t packed = 0;
-#pragma unroll
-            for (int j = w * each; j < minimum((w + 1) * each, select_rows); j++) packed |= keep.bits[j] << (j % each * vw);
-            word[w][lane] = packed;
-        }
-    }
-    __device__ __forceinline__ void get(Keep &keep, unsigned lane) const {
-#pragma unroll
-        for (int w = 0; w < words; w++) {
-            const uint32_t packed = word[w][lane];
-#pragma unroll
-            for (int j = w * each; j < minimum((w + 1) * each, select_rows); j++) keep.bits[j] = packed >> (j % each * vw) & ((1u << vw) - 1);
-        }
-    }
-};
-
 // A stage's tile is preceded by the 16 bytes that precede it in memory.
 constexpr int stage_lead = 16;
 
@@ -299,8 +308,9 @@ struct EncodeStages {
     alignas(128) unsigned char tile[encode_stages][stage_lead + select_parts * select_part_bytes];
     alignas(128) unsigned char scratch[select_parts][HeadList<V>::bytes];
     HeadBits<V> heads[encode_stages][select_parts];
-    uint64_t index[encode_stages], prefix[encode_stages][2];
-    uint32_t before[encode_stages][select_parts][2];  // what precedes a part in the tile
+    alignas(16) unsigned char prefix[encode_stages][sizeof(Runs<uint64_t>)];
+    alignas(16) unsigned char before[encode_stages][select_parts][sizeof(Runs<uint32_t>)];  // what precedes a part in the tile
+    uint64_t index[encode_stages];
     Barrier full[encode_stages];                      // the tile is there
     Barrier ready[encode_stages];                     // prefix, before and heads are there
     Barrier empty[encode_stages];                     // the writers are done with it
@@ -310,7 +320,7 @@ struct EncodeStages {
 // for EncodeStages.
 template <class V, class L>
 __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const RunOutput<V, L> &output, const Pass &pass) {
-    extern __shared__ unsigned char dynamic_shared[];
+    alignas(128) extern __shared__ unsigned char dynamic_shared[];
     auto &stages = *reinterpret_cast<EncodeStages<V> *>(dynamic_shared);
     static_assert(sizeof(stages) <= encode_stages * (stage_lead + select_parts * (select_part_bytes + sizeof(HeadBits<V>))) + select_parts * HeadList<V>::bytes + 2048,
                   "the launch gives 2 KiB beside tiles, heads and scratch");
@@ -366,7 +376,7 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
         if (warp == 1) {
             const Runs<uint64_t> prefix = look_back.prefix(tile, lane);
             if (lane == 0) {
-                copy_bytes(stages.prefix[s], &prefix, sizeof(prefix));
+                put_shared(stages.prefix[s], prefix);
                 stages.ready[s].arrive();
             }
         } else if (reducer) {
@@ -377,26 +387,27 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
                 const uint64_t index = first + part * select_part<V>;
                 const unsigned held = held_of(n, index, select_part<V>);
                 const unsigned char *const from = elements + part * select_part_bytes;
+                const bool whole = held == select_part<V>;
                 Rows<V> x;
                 Keep keep;
                 V before[1] = {};
                 if (index > 0 && held > 0) load_shared(before, from - sizeof(V));
+                if (!whole) {
+#pragma unroll
+                    for (int j = 0; j < select_rows; j++) x.word[j][0] = x.word[j][1] = x.word[j][2] = x.word[j][3] = 0;
+                }
 #pragma unroll
                 for (int j = 0; j < select_rows; j++) {
                     const unsigned k = j * warp_size + lane;
-                    if (k * vw < held) {
-                        load_shared(x.word[j], from + k * 16);
-                    } else {
-                        x.word[j][0] = x.word[j][1] = x.word[j][2] = x.word[j][3] = 0;
-                    }
+                    if (whole || k * vw < held) load_shared(x.word[j], from + k * 16);
                 }
                 differing(keep, x, before[0], index == 0, lane);
-                if (held < select_part<V>) {
+                if (!whole) {
 #pragma unroll
                     for (int j = 0; j < select_rows; j++) keep.bits[j] &= all_before<vw>(held, j, lane);
                 }
                 stages.heads[s][part].set(keep, lane);
-                if (lane == 0) copy_bytes(stages.before[s][part], &total, sizeof(total));
+                if (lane == 0) put_shared(stages.before[s][part], total);
                 total = JoinRuns<uint32_t>::combine(total, runs_in<V>(keep, held, lane));
             }
             if (lane == 0) look_back.totals.publish(tile, total);
@@ -405,19 +416,15 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
             const int part = warp - 2 - encode_reducers;
             const uint64_t index = first + part * select_part<V>;
             stages.ready[s].wait(parity);
-            Runs<uint64_t> before;
-            Runs<uint32_t> inside;
-            copy_bytes(&before, stages.prefix[s], sizeof(before));
-            copy_bytes(&inside, stages.before[s][part], sizeof(inside));
-            Keep keep;
-            stages.heads[s][part].get(keep, lane);
+            const Runs<uint64_t> before = get_shared<Runs<uint64_t>>(stages.prefix[s]);
+            const Runs<uint32_t> inside = get_shared<Runs<uint32_t>>(stages.before[s][part]);
             const uint32_t from = shared_address(elements + part * select_part_bytes);
             const auto value_at = [=](unsigned k) {
                 V v[1];
                 load_shared(v, from + k * sizeof(V));
                 return v[0];
             };
-            output.store(keep, held_of(n, index, select_part<V>), JoinRuns<uint64_t>::combine(before, inside), tile == tiles - 1 && part == select_parts - 1, value_at,
+            output.store(stages.heads[s][part], held_of(n, index, select_part<V>), JoinRuns<uint64_t>::combine(before, inside), tile == tiles - 1 && part == select_parts - 1, value_at,
                          shared_address(stages.scratch[part]), lane);
             __syncwarp();
             if (lane == 0) stages.empty[s].arrive();

@@ -349,7 +349,7 @@ template <class Op, class In>
 __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out, uint64_t n, const Pass &pass, typename Op::Value init, uint32_t exclusive) {
     using T = typename Op::Value;
     constexpr unsigned part_bytes = pass_part<T> * sizeof(In);
-    extern __shared__ unsigned char dynamic_shared[];
+    alignas(128) extern __shared__ unsigned char dynamic_shared[];
     auto &stages = *reinterpret_cast<BulkStages<T, In> *>(dynamic_shared);
     const unsigned lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
     const uint64_t tiles = ceil_div<uint64_t>(n, pass_tile<T>);
@@ -404,7 +404,7 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
         if (warp == 1) {
             const T prefix = look_back.prefix(tile, lane);
             if (lane == 0) {
-                copy_bytes(stages.prefix[s], &prefix, sizeof(T));
+                put_shared(stages.prefix[s], prefix);
                 stages.ready[s].arrive();
             }
         } else if (reducer) {
@@ -424,7 +424,7 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
                 Vector<Op, In> v[pass_rows];
                 load_shared_part(v, stages.tile[s] + part * part_bytes, lane);
                 const T t = part_total<Op, In>(v);
-                if (part > 0 && lane == 0) copy_bytes(stages.before[s][part], &total, sizeof(T));
+                if (part > 0 && lane == 0) put_shared(stages.before[s][part], total);
                 total = part == 0 ? t : Op::combine(total, t);
             }
             if (lane == 0) {
@@ -439,12 +439,8 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
             PartScan<Op, In> scan;
             scan.scan(v, lane);
             stages.ready[s].wait(parity);
-            T prefix, before;
-            copy_bytes(&prefix, stages.prefix[s], sizeof(T));
-            if (part > 0) {
-                copy_bytes(&before, stages.before[s][part], sizeof(T));
-                prefix = Op::combine(prefix, before);
-            }
+            T prefix = get_shared<T>(stages.prefix[s]);
+            if (part > 0) prefix = Op::combine(prefix, get_shared<T>(stages.before[s][part]));
             __syncwarp();
             if (lane == 0) stages.empty[s].arrive();
             scan.place(v, prefix, exclusive != 0, lane);

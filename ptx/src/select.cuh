@@ -130,7 +130,7 @@ __device__ __forceinline__ void differing(Keep &keep, const Rows<V> &x, V before
             unsigned bits = 0;
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const uint32_t w = x.word[j][i], changed = w ^ (w << width | previous >> (32 - width));
+                const uint32_t w = x.word[j][i], changed = w ^ __byte_perm(previous, w, width == 8 ? 0x6543 : 0x5432);
                 bits |= (width == 8 ? nonzero_bytes(changed) : nonzero_halves(changed)) << (i * each);
                 previous = w;
             }
@@ -548,7 +548,7 @@ template <class V, class Criterion>
 __device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, uint64_t n, const Output<V> &output, const Pass &pass) {
     using Shape = SelectShape<V, Criterion>;
     using In = Input<V, Criterion>;
-    extern __shared__ unsigned char dynamic_shared[];
+    alignas(128) extern __shared__ unsigned char dynamic_shared[];
     auto &stages = *reinterpret_cast<SelectStages<V, Criterion> *>(dynamic_shared);
     static_assert(sizeof(stages) <= Shape::stages * (select_parts * select_part_bytes + Shape::flag_bytes) + select_parts * scratch_bytes + 2048,
                   "the launch gives 2 KiB beside the tiles and scratch");

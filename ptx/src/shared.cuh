@@ -55,6 +55,33 @@ __device__ __forceinline__ void store_shared(uint32_t a, const uint32_t (&w)[cou
     }
 }
 
+// put_shared and get_shared move one value of 1, 2 or any multiple of 4 bytes, at an
+// address aligned to 16 bytes. Through a pointer the compiler does not know of the
+// alignment and moves bytes.
+template <class T>
+__device__ __forceinline__ void put_shared(void *p, const T &v) {
+    const uint32_t a = shared_address(p);
+    if constexpr (sizeof(T) <= 2) {
+        uint16_t w = 0;
+        copy_bytes(&w, &v, sizeof(T));
+        if constexpr (sizeof(T) == 1) {
+            asm volatile("st.shared.u8 [%0], %1;" : : "r"(a), "h"(w) : "memory");
+        } else {
+            asm volatile("st.shared.u16 [%0], %1;" : : "r"(a), "h"(w) : "memory");
+        }
+    } else {
+        uint32_t w[sizeof(T) / 4];
+        copy_bytes(w, &v, sizeof(T));
+        store_shared(a, w);
+    }
+}
+template <class T>
+__device__ __forceinline__ T get_shared(const void *p) {
+    T v[1];
+    load_shared(v, p);
+    return v[0];
+}
+
 // store_shared_if stores a value of 1, 2, 4 or 8 bytes, given in words, if keep is
 // not zero. The condition is the instruction's own: no branch.
 template <int bytes>
