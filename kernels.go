@@ -352,7 +352,7 @@ const (
 	decodeParts      = 8
 	decodePassBlock  = decodeParts * 32
 	decodeChunkBytes = 32 << 10
-	decodeVectors    = 4 * 32 // of a window
+	decodeVectors    = 6 * 32 // of a window
 )
 
 // decodePassTile is the runs of a tile, for lengths of the given size.
@@ -392,7 +392,7 @@ func runModules[V twin.Unsigned](t elemType) []ModuleSpec {
 		}),
 		module("rle_decode", 70, func(l elemType, _, d driver.Twin) KernelSpec {
 			return KernelSpec{Name: "rle_decode_pass_" + t.name + "_" + l.name, Params: decode, Block: decodePassBlock, Tile: decodePassTile(int64(l.size)), Twin: d,
-				Shared: decodeParts * (decodeVectors*16/size + decodePassTile(int64(l.size))/decodeParts*size), Resident: true}
+				Shared: decodeParts * (decodeVectors*16/size + 32*4 + decodePassTile(int64(l.size))/decodeParts*size), Resident: true}
 		}),
 	}
 }

@@ -65,15 +65,25 @@ struct Lengths {
             }
         }
     }
-    // sum is the part's; all lanes get it.
+    // sum is the part's, saturated; all lanes get it. 32-bit lengths cannot overflow.
     __device__ __forceinline__ uint64_t sum() const {
+        if constexpr (sizeof(L) < 8) {
+            return sum_by<Sum<uint64_t>>();
+        } else {
+            return sum_by<SaturatingSum<uint64_t>>();
+        }
+    }
+
+  private:
+    template <class Op>
+    __device__ __forceinline__ uint64_t sum_by() const {
         uint64_t s = 0;
 #pragma unroll
         for (int j = 0; j < pass_rows; j++) {
 #pragma unroll
-            for (int i = 0; i < vw; i++) s = SaturatingSum<uint64_t>::combine(s, x[j][i]);
+            for (int i = 0; i < vw; i++) s = Op::combine(s, x[j][i]);
         }
-        return shuffle(warp_reduce<SaturatingSum<uint64_t>>(s), 0);
+        return shuffle(warp_reduce<Op>(s), 0);
     }
 };
 
@@ -124,15 +134,98 @@ __device__ __forceinline__ void prefetch(const V *values, unsigned held, unsigne
 }
 
 // Expansion is a warp's own shared memory for writing runs: which elements of a
-// window of the output begin runs, and the values of the runs that have elements.
+// window of the output begin runs, which of its vectors are mixed, and the values
+// of the runs that have elements.
 template <class V, class L>
 struct Expansion {
     static constexpr int vw = vector_width<V>;
-    static constexpr int vectors = 4;  // a lane's in a window
+    static constexpr int vectors = 6;  // a lane's in a window
     static constexpr unsigned window = vectors * warp_size * vw;
     alignas(16) uint8_t begins[window];
+    alignas(16) uint32_t mixed[warp_size];
     alignas(16) unsigned char values[decode_part<L> * sizeof(V)];
 };
+
+// Elements are a vector of the output, made of values in shared memory.
+template <class V>
+struct Elements {
+    static constexpr int vw = vector_width<V>;
+    uint32_t word[4];
+
+    static __device__ __forceinline__ uint32_t pair(uint32_t low, uint32_t high, int bytes) {
+        return __byte_perm(low, high, bytes == 1 ? 0x0040 : 0x5410);
+    }
+    // fetch returns the value at an address in the low bits.
+    static __device__ __forceinline__ uint32_t fetch(uint32_t a) {
+        uint32_t w;
+        if constexpr (sizeof(V) == 1) {
+            asm volatile("ld.shared.u8 %0, [%1];" : "=r"(w) : "r"(a) : "memory");
+        } else if constexpr (sizeof(V) == 2) {
+            asm volatile("ld.shared.u16 %0, [%1];" : "=r"(w) : "r"(a) : "memory");
+        } else {
+            asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w) : "r"(a) : "memory");
+        }
+        return w;
+    }
+    // one is a vector of one value.
+    __device__ __forceinline__ void one(uint32_t a) {
+        if constexpr (sizeof(V) == 8) {
+            word[0] = word[2] = fetch(a);
+            word[1] = word[3] = fetch(a + 4);
+        } else {
+            uint32_t w = fetch(a);
+            if constexpr (sizeof(V) == 1) w = pair(w, w, 1);
+            if constexpr (sizeof(V) <= 2) w = pair(w, w, 2);
+            word[0] = word[1] = word[2] = word[3] = w;
+        }
+    }
+    // runs is a vector in which runs begin: flags has a byte an element, 1 where one
+    // does. a is the address of the value before the first of them.
+    __device__ __forceinline__ void runs(const uint32_t (&flags)[(vw + 3) / 4], uint32_t a) {
+        uint32_t w[vw * sizeof(V) / 4 + (sizeof(V) < 4 ? vw - 4 : 0)];
+#pragma unroll
+        for (int i = 0; i < vw; i++) {
+            a += (flags[i / 4] >> (8 * (i % 4)) & 1) * sizeof(V);
+            if constexpr (sizeof(V) == 8) {
+                w[2 * i] = fetch(a);
+                w[2 * i + 1] = fetch(a + 4);
+            } else {
+                w[i] = fetch(a);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if constexpr (sizeof(V) == 1) {
+                word[i] = pair(pair(w[4 * i], w[4 * i + 1], 1), pair(w[4 * i + 2], w[4 * i + 3], 1), 2);
+            } else if constexpr (sizeof(V) == 2) {
+                word[i] = pair(w[2 * i], w[2 * i + 1], 2);
+            } else {
+                word[i] = w[i];
+            }
+        }
+    }
+    // store stores what of the vector at element at lies in [begin, end).
+    __device__ __forceinline__ void store(V *vectors, unsigned at, unsigned begin, unsigned end) const {
+        if (at >= begin && at + vw <= end) {
+            store_wide(reinterpret_cast<uint32_t *>(vectors + at), word);
+            return;
+        }
+        V x[vw];
+        copy_bytes(x, word, 16);
+#pragma unroll
+        for (int i = 0; i < vw; i++)
+            if (at + i >= begin && at + i < end) vectors[at + i] = x[i];
+    }
+};
+
+// load_begins loads the flags of a vector.
+template <int vw>
+__device__ __forceinline__ void load_begins(uint32_t (&flags)[(vw + 3) / 4], uint32_t a) {
+    uint8_t f[vw];
+    load_shared(f, a);
+    flags[0] = 0;
+    copy_bytes(flags, f, vw);
+}
 
 // expand writes a part's runs, of the given lengths, to out[0, size). values are
 // those of the part, held of them.
@@ -140,38 +233,25 @@ template <class V, class L>
 __device__ __forceinline__ void expand(V *out, unsigned size, const V *values, unsigned held, const Clipped<L> &lengths, Expansion<V, L> &shared, unsigned lane) {
     using E = Expansion<V, L>;
     constexpr int lw = vector_width<L>;
-    const uint32_t begins_at = shared_address(shared.begins), values_at = shared_address(shared.values);
+    const uint32_t begins_at = shared_address(shared.begins), values_at = shared_address(shared.values), mixed_at = shared_address(shared.mixed);
 
     // place is where a run begins, plus its number among those that have elements
     // times 2^16.
     uint32_t place[pass_rows][lw], row[pass_rows + 1];
     row[0] = 0;
-    __syncwarp();
+    const auto counted = [](uint32_t length) { return length + (minimum(length, 1u) << 16); };
 #pragma unroll
     for (int j = 0; j < pass_rows; j++) {
         uint32_t own = 0;
 #pragma unroll
-        for (int i = 0; i < lw; i++) own += lengths.x[j][i] + (uint32_t(lengths.x[j][i] != 0) << 16);
+        for (int i = 0; i < lw; i++) own += counted(lengths.x[j][i]);
         const uint32_t inclusive = warp_scan<Sum<uint32_t>>(own, lane);
         uint32_t next = row[j] + inclusive - own;
         row[j + 1] = row[j] + shuffle(inclusive, warp_size - 1);
-
-        const unsigned first = (j * warp_size + lane) * lw;
-        V v[lw];
-        if (held == decode_part<L> && is_aligned(values, minimum(16, int(lw * sizeof(V))))) {
-            load_wide(v, values + first);
-        } else {
-#pragma unroll
-            for (int i = 0; i < lw; i++) v[i] = first + i < held ? values[first + i] : V(0);
-        }
 #pragma unroll
         for (int i = 0; i < lw; i++) {
-            const uint32_t length = lengths.x[j][i];
-            uint32_t w[sizeof(V) == 8 ? 2 : 1] = {};
-            copy_bytes(w, &v[i], sizeof(V));
-            store_shared_if<sizeof(V)>(length, values_at + (next >> 16) * sizeof(V), w[0], w[sizeof(V) / 8]);
             place[j][i] = next;
-            next += length + (uint32_t(length != 0) << 16);
+            next += counted(lengths.x[j][i]);
         }
     }
 
@@ -179,10 +259,45 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const V *values, u
     // before out.
     const unsigned lead = reinterpret_cast<uintptr_t>(out) / sizeof(V) % E::vw, end = size + lead;
     V *const vectors = out - lead;
-    unsigned begun = 0;  // runs that begin before the window
+    const bool all = row[pass_rows] >> 16 == decode_part<L> && is_aligned(values, minimum(16, int(lw * sizeof(V))));  // no run is empty
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < pass_rows; j++) {
+        const unsigned first = (j * warp_size + lane) * lw;
+        V v[lw];
+        if (all) {
+            load_wide(v, values + first);
+            const uint32_t to = values_at + first * sizeof(V);
+            uint32_t w[(lw * sizeof(V) + 3) / 4] = {};
+            copy_bytes(w, v, sizeof(v));
+            if constexpr (sizeof(v) == 2) {
+                store_shared_if<2>(1, to, w[0]);
+            } else if constexpr (sizeof(v) == 32) {
+                store_shared(to, {w[0], w[1], w[2], w[3]});
+                store_shared(to + 16, {w[4], w[5], w[6], w[7]});
+            } else {
+                store_shared(to, w);
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < lw; i++) {
+                v[i] = first + i < held ? values[first + i] : V(0);
+                uint32_t w[sizeof(V) == 8 ? 2 : 1] = {};
+                copy_bytes(w, &v[i], sizeof(V));
+                store_shared_if<sizeof(V)>(lengths.x[j][i], values_at + (place[j][i] >> 16) * sizeof(V), w[0], w[sizeof(V) / 8]);
+            }
+        }
+        // From here on where it begins alone, and nowhere if it is empty.
+#pragma unroll
+        for (int i = 0; i < lw; i++) place[j][i] = lengths.x[j][i] != 0 ? (place[j][i] & 0xffff) + lead : ~0u;
+    }
+
+    uint32_t value = values_at - sizeof(V);  // of the last run that begins before the window
     for (unsigned window = 0; window < end; window += E::window) {
+        const auto behind = [=](int k) { return window + k * warp_size * E::vw >= end; };  // all lanes' vectors k
 #pragma unroll
         for (int k = 0; k < E::vectors; k++) {
+            if (behind(k)) break;
             const uint32_t at = begins_at + (k * warp_size + lane) * E::vw;
             if constexpr (E::vw >= 4) {
                 const uint32_t zero[E::vw / 4] = {};
@@ -197,54 +312,68 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const V *values, u
             if ((row[j] & 0xffff) + lead >= window + E::window || (row[j + 1] & 0xffff) + lead <= window) continue;
 #pragma unroll
             for (int i = 0; i < lw; i++) {
-                const unsigned at = (place[j][i] & 0xffff) + lead - window;
-                store_shared_if<1>(unsigned(at < E::window) & unsigned(lengths.x[j][i] != 0), begins_at + at, 1);
+                const unsigned at = place[j][i] - window;
+                store_shared_if<1>(at < E::window, begins_at + at, 1);
             }
         }
         __syncwarp();
         // Counts of two vectors are scanned in one word.
-        uint32_t flags[E::vectors][(E::vw + 3) / 4], before[E::vectors];
-        unsigned next = begun;
+        uint32_t before[E::vectors] = {};
+        unsigned with = 0;  // bit k: runs begin in vector k
+        unsigned many = 0;  // vectors in which runs begin
 #pragma unroll
         for (int k = 0; k < E::vectors; k += 2) {
+            if (behind(k)) break;
             uint32_t own = 0;
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                uint8_t f[E::vw];
-                load_shared(f, begins_at + ((k + h) * warp_size + lane) * E::vw);
-                uint32_t sum = 0;
-                flags[k + h][0] = 0;
-                copy_bytes(flags[k + h], f, E::vw);
+                if (behind(k + h)) continue;
+                uint32_t flags[(E::vw + 3) / 4], sum = 0;
+                load_begins<E::vw>(flags, begins_at + ((k + h) * warp_size + lane) * E::vw);
 #pragma unroll
-                for (int w = 0; w < (E::vw + 3) / 4; w++) sum += flags[k + h][w];
+                for (int w = 0; w < (E::vw + 3) / 4; w++) sum += flags[w];
                 own |= (sum * 0x01010101u >> 24) << (16 * h);
+                with |= unsigned(sum != 0) << (k + h);
+                many += __popc(__ballot_sync(full_warp, sum != 0));
             }
-            const uint32_t inclusive = warp_scan<Sum<uint32_t>>(own, lane), all = shuffle(inclusive, warp_size - 1);
-            before[k] = next + ((inclusive - own) & 0xffff);
-            before[k + 1] = next + (all & 0xffff) + ((inclusive - own) >> 16);
-            next += (all & 0xffff) + (all >> 16);
+            const uint32_t inclusive = warp_scan<Sum<uint32_t>>(own, lane), sum = shuffle(inclusive, warp_size - 1), less = inclusive - own;
+            before[k] = value + (less & 0xffff) * sizeof(V);
+            before[k + 1] = value + ((sum & 0xffff) + (less >> 16)) * sizeof(V);
+            value += ((sum & 0xffff) + (sum >> 16)) * sizeof(V);
         }
-        begun = next;
+        // Vectors in which runs begin cost more. A few are brought together, a lane
+        // each.
+        const bool few = many <= warp_size;
+        unsigned listed = 0;
 #pragma unroll
         for (int k = 0; k < E::vectors; k++) {
+            if (behind(k)) break;
             const unsigned at = window + (k * warp_size + lane) * E::vw;
-            if (at >= end) continue;
-            uint32_t value_at = values_at + before[k] * sizeof(V) - sizeof(V);
-            V x[E::vw];
-#pragma unroll
-            for (int i = 0; i < E::vw; i++) {
-                value_at += (flags[k][i / 4] >> (8 * (i % 4)) & 1) * sizeof(V);
-                V v[1];
-                load_shared(v, value_at);
-                x[i] = v[0];
-            }
-            if (at >= lead && at + E::vw <= end) {
-                store_wide(vectors + at, x);
+            const bool mixed = with >> k & 1;
+            Elements<V> x;
+            if (few) {
+                const unsigned lanes = __ballot_sync(full_warp, mixed);
+                store_shared_if<4>(mixed, mixed_at + 4 * (listed + __popc(lanes & ((1u << lane) - 1))), (before[k] - values_at + sizeof(V)) << 8 | k * warp_size | lane);
+                listed += __popc(lanes);
+                if (mixed || at >= end) continue;
+                x.one(before[k]);
             } else {
-#pragma unroll
-                for (int i = 0; i < E::vw; i++)
-                    if (at + i >= lead && at + i < end) vectors[at + i] = x[i];
+                if (at >= end) continue;
+                uint32_t flags[(E::vw + 3) / 4];
+                load_begins<E::vw>(flags, begins_at + (at - window));
+                x.runs(flags, before[k]);
             }
+            x.store(vectors, at, lead, end);
+        }
+        __syncwarp();
+        if (few && lane < listed) {
+            uint32_t entry[1], flags[(E::vw + 3) / 4];
+            load_shared(entry, mixed_at + 4 * lane);
+            const unsigned at = (entry[0] & 0xff) * E::vw;
+            load_begins<E::vw>(flags, begins_at + at);
+            Elements<V> x;
+            x.runs(flags, values_at + (entry[0] >> 8) - sizeof(V));
+            x.store(vectors, window + at, lead, end);
         }
         __syncwarp();
     }
