@@ -167,6 +167,14 @@ func (rt *Runtime) Close() error {
 	return errors.Join(append(errs, err)...)
 }
 
+// Hold keeps the device open until Release, as a call in flight does: Close
+// waits. It is for callers that use memory, streams or kernels of [Runtime.Device]
+// on their own. Errors: ErrNil, ErrClosed.
+func (rt *Runtime) Hold() error { return rt.begin("Hold") }
+
+// Release ends what one successful Hold began.
+func (rt *Runtime) Release() { rt.end() }
+
 // Info describes the open device.
 func (rt *Runtime) Info() driver.Info { return rt.dev.Info() }
 

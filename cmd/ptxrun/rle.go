@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"io"
 	"strings"
 
 	"github.com/ptxrun/ptxrun"
-	"github.com/ptxrun/ptxrun/internal/rlefile"
+	"github.com/ptxrun/ptxrun/rlefile"
 )
 
 type rleCmd struct {
@@ -38,10 +40,8 @@ func (c *compressCmd) Run(s *session) error {
 		if err != nil {
 			return err
 		}
-		if _, err := io.CopyBuffer(z, r, make([]byte, 1<<20)); err != nil {
-			return err
-		}
-		return z.Close()
+		_, err = z.ReadFrom(r)
+		return cmp.Or(err, z.Close())
 	})
 }
 
@@ -66,7 +66,7 @@ func (c *decompressCmd) Run(s *session) error {
 			return err
 		}
 		_, err = z.WriteTo(w)
-		return err
+		return errors.Join(err, z.Close())
 	})
 }
 

@@ -134,9 +134,9 @@ func TestRLECorrupt(t *testing.T) {
 	for name, c := range map[string]struct{ file, want string }{
 		"empty":     {"", "not an .rle file"},
 		"other":     {"BM and so on", "not an .rle file"},
-		"truncated": {good[:len(good)-100], "frame 0 at byte 12"},
+		"truncated": {good[:len(good)-100], "frame 0 at byte 16"},
 		"no end":    {good[:len(good)-28], "frame 1"},
-		"changed":   {string(flipped), "frame 0 at byte 12"},
+		"changed":   {string(flipped), "frame 0 at byte 16"},
 		"trailing":  {good + "x", "more bytes follow"},
 	} {
 		t.Run(name, func(t *testing.T) {

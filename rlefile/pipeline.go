@@ -1,0 +1,134 @@
+package rlefile
+
+import (
+	"context"
+	"errors"
+	"runtime"
+
+	"github.com/ptxrun/ptxrun"
+	"github.com/ptxrun/ptxrun/driver"
+)
+
+// Option changes how a Writer, Reader or File works.
+type Option func(*config)
+
+type config struct {
+	frame, buffers int
+}
+
+// WithFrame sets the bytes that a Writer's frames decode to, between MinFrame
+// and MaxFrame and a multiple of 8; the default is DefaultFrame. What is read
+// with [File.ReadAt] is decoded in whole frames.
+func WithFrame(bytes int) Option { return func(c *config) { c.frame = bytes } }
+
+// WithBuffers sets how many frames are worked on at a time, at least 1. The
+// default is the number of processors, within 2 and 8.
+func WithBuffers(n int) Option { return func(c *config) { c.buffers = n } }
+
+func configOf(opts []Option) (config, error) {
+	c := config{frame: DefaultFrame, buffers: max(2, min(runtime.GOMAXPROCS(0), 8))}
+	for _, o := range opts {
+		if o == nil {
+			return c, driver.Errorf("rlefile", driver.ErrNil, "option")
+		}
+		o(&c)
+	}
+	if c.frame < MinFrame || c.frame > MaxFrame || c.frame%8 != 0 {
+		return c, driver.Errorf("rlefile", driver.ErrInvalidValue, "frames of %d bytes; %d to %d in steps of 8 are possible", c.frame, MinFrame, MaxFrame)
+	}
+	if c.buffers < 1 {
+		return c, driver.Errorf("rlefile", driver.ErrInvalidValue, "%d buffers", c.buffers)
+	}
+	return c, nil
+}
+
+// pipeline is the frames that are worked on, in order. It is for one goroutine;
+// a frame's work runs on a goroutine of its own, which ends with it.
+type pipeline struct {
+	ctx   context.Context
+	rt    *ptxrun.Runtime
+	width int
+	limit int     // slots
+	slots int     // that exist
+	free  []*slot // without a frame
+	busy  []*slot // frames in order, the oldest first
+}
+
+// begin refuses work on what is missing or closed, and holds the runtime, so
+// that memory which Close would free stays until end.
+func begin(ctx context.Context, rt *ptxrun.Runtime) error {
+	if ctx == nil {
+		return driver.Errorf("rlefile", driver.ErrNil, "context")
+	}
+	return rt.Hold()
+}
+
+// slot returns a slot without a frame, or nil if all have one.
+func (p *pipeline) slot() (*slot, error) {
+	if n := len(p.free); n > 0 {
+		s := p.free[n-1]
+		p.free = p.free[:n-1]
+		return s, nil
+	}
+	if p.slots == p.limit {
+		return nil, nil
+	}
+	s, err := newSlot(p.rt, p.width)
+	if err == nil {
+		p.slots++
+	}
+	return s, err
+}
+
+// start begins the slot's work.
+func (p *pipeline) start(s *slot, work func(ctx context.Context) error) {
+	p.busy = append(p.busy, s)
+	go func() {
+		err := p.rt.Hold()
+		if err == nil {
+			err = work(p.ctx)
+			p.rt.Release()
+		}
+		s.done <- s.keep(err)
+	}()
+}
+
+// ready reports whether the oldest frame's work has ended.
+func (p *pipeline) ready() bool { return len(p.busy) > 0 && len(p.busy[0].done) > 0 }
+
+// oldest waits for the oldest frame and returns it. Its slot goes to put.
+func (p *pipeline) oldest() (*slot, error) {
+	s := p.busy[0]
+	p.busy = p.busy[1:]
+	return s, <-s.done
+}
+
+// put takes a slot back. One whose stream may have work or a failure left is not
+// used again.
+func (p *pipeline) put(s *slot) {
+	if s.failed {
+		s.release() // its failure was reported
+		p.slots--
+		return
+	}
+	p.free = append(p.free, s)
+}
+
+// drop waits for the frames that are worked on and forgets them.
+func (p *pipeline) drop() {
+	for len(p.busy) > 0 {
+		s, _ := p.oldest()
+		p.put(s)
+	}
+}
+
+// close ends all work and frees all slots, which are back.
+func (p *pipeline) close() error {
+	p.drop()
+	var errs []error
+	for _, s := range p.free {
+		errs = append(errs, s.release())
+	}
+	p.free, p.slots = nil, 0
+	return errors.Join(errs...)
+}

@@ -1,0 +1,336 @@
+package rlefile
+
+import (
+	"context"
+	"errors"
+	"unsafe"
+
+	"github.com/ptxrun/ptxrun"
+	"github.com/ptxrun/ptxrun/driver"
+)
+
+// reserve is the room before a frame's bytes for its header, so that a frame is
+// one Write.
+const reserve = 64
+
+// slot is what one frame is worked on with: a stream, page-locked memory, and
+// device memory. All of it grows to what the frames need.
+type slot struct {
+	rt     *ptxrun.Runtime
+	stream *ptxrun.Stream
+	coder  coder
+	width  int
+	done   chan error // a frame's work has ended
+	failed bool       // and not by the file's fault
+
+	// in, out and lengths are page-locked. in holds what comes from the caller
+	// or the file, out what the device made of it, both from reserve on;
+	// lengths are 32-bit.
+	in, out, lengths pinned
+
+	// The frame: number and place of one that is read, bytes of in that are
+	// filled of one that is written.
+	number, at int64
+	filled     int
+	header     frameHeader
+	bytes      []byte // the result: a frame to write, decoded bytes to give out
+}
+
+func newSlot(rt *ptxrun.Runtime, width int) (*slot, error) {
+	stream, err := ptxrun.NewStream(rt)
+	if err != nil {
+		return nil, err
+	}
+	s := &slot{rt: rt, stream: stream, width: width, done: make(chan error, 1), number: -1}
+	switch width {
+	case 1:
+		s.coder = &deviceFrame[uint8]{stream: stream, rt: rt}
+	case 2:
+		s.coder = &deviceFrame[uint16]{stream: stream, rt: rt}
+	case 4:
+		s.coder = &deviceFrame[uint32]{stream: stream, rt: rt}
+	default:
+		s.coder = &deviceFrame[uint64]{stream: stream, rt: rt}
+	}
+	return s, nil
+}
+
+// release frees the slot's memory after the stream's work. A runtime that was
+// closed has freed all of it.
+func (s *slot) release() error {
+	err := s.stream.Close()
+	if errors.Is(err, driver.ErrClosed) {
+		return nil
+	}
+	dev := s.rt.Device()
+	return errors.Join(err, s.coder.release(), s.in.free(dev), s.out.free(dev), s.lengths.free(dev))
+}
+
+// pinned is page-locked host memory that grows.
+type pinned struct{ m driver.HostMemory }
+
+// grow makes room for n bytes and keeps the first kept ones. No work of the
+// device may be using the memory.
+func (p *pinned) grow(dev driver.Device, n, kept int) ([]byte, error) {
+	if n > len(p.m.Bytes) {
+		m, err := dev.AllocHost(int64(n))
+		if err != nil {
+			return nil, err
+		}
+		copy(m.Bytes, p.m.Bytes[:min(kept, len(p.m.Bytes))])
+		if err := p.free(dev); err != nil {
+			return nil, errors.Join(err, dev.FreeHost(m))
+		}
+		p.m = m
+	}
+	return p.m.Bytes[:n], nil
+}
+
+func (p *pinned) free(dev driver.Device) error {
+	if p.m.Ptr == 0 {
+		return nil
+	}
+	m := p.m
+	p.m = driver.HostMemory{}
+	return dev.FreeHost(m)
+}
+
+// encode makes a frame of the first filled bytes of in, and leaves it in bytes
+// with room for the header before it.
+func (s *slot) encode(ctx context.Context) error {
+	raw := s.in.m.Bytes[reserve : reserve+s.filled]
+	s.header = frameHeader{kind: kindStored, raw: uint32(len(raw)), payload: uint32(len(raw))}
+	s.bytes = s.in.m.Bytes[reserve-frameHeaderSize : reserve+len(raw)]
+	// More runs than room are not worth a frame of runs.
+	room := (len(raw) - 1) / (s.width + 1)
+	if room == 0 || len(raw)%s.width != 0 {
+		s.header.data = checksum(raw)
+		return nil
+	}
+	lengths, err := s.lengths.grow(s.rt.Device(), 4*room+8, 0)
+	if err != nil {
+		return err
+	}
+	count := lengths[4*room : 4*room+8]
+	if err := s.coder.encode(raw, room, count); err != nil {
+		return err
+	}
+	s.header.data = checksum(raw) // while the device works
+	if err := s.stream.Wait(ctx); err != nil {
+		return err
+	}
+	runs := le.Uint64(count)
+	if runs > uint64(room) {
+		return nil
+	}
+	out, err := s.out.grow(s.rt.Device(), reserve+len(raw), 0)
+	if err != nil {
+		return err
+	}
+	values, lengths := out[reserve:reserve+int(runs)*s.width], lengths[:4*runs]
+	if err := s.coder.fetchRuns(values, lengths); err != nil {
+		return err
+	}
+	if err := s.stream.Wait(ctx); err != nil {
+		return err
+	}
+	found := elementsOf[uint32](lengths)
+	size, stored := lengthSize(found, s.width)
+	payload := stored * int64(s.width+size)
+	if payload >= int64(len(raw)) {
+		return nil
+	}
+	valueBytes := int(stored) * s.width
+	if stored > int64(runs) {
+		s.coder.split(out[reserve:reserve+valueBytes], found, size)
+	}
+	putLengths(out[reserve+valueBytes:reserve+payload], found, size)
+	s.header.kind, s.header.size, s.header.runs, s.header.payload = kindRuns, byte(size), uint32(stored), uint32(payload)
+	s.bytes = out[reserve-frameHeaderSize : reserve+payload]
+	return nil
+}
+
+// decode leaves what the frame whose payload is in in decodes to in bytes.
+func (s *slot) decode(ctx context.Context) error {
+	h := s.header
+	payload := s.in.m.Bytes[reserve : reserve+h.payload]
+	s.bytes = payload
+	if h.kind == kindRuns {
+		if err := s.decodeRuns(ctx, payload); err != nil {
+			return err
+		}
+	}
+	if checksum(s.bytes) != h.data {
+		return s.corrupt("the data's checksum does not match")
+	}
+	return nil
+}
+
+func (s *slot) decodeRuns(ctx context.Context, payload []byte) error {
+	h, runs := s.header, int(s.header.runs)
+	lengths, err := s.lengths.grow(s.rt.Device(), 4*runs, 0)
+	if err != nil {
+		return err
+	}
+	values, stored := payload[:runs*s.width], payload[runs*s.width:]
+	if wrong := parseLengths(elementsOf[uint32](lengths), stored, int(h.size), uint64(h.raw)/uint64(s.width)); wrong != "" {
+		return s.corrupt(wrong)
+	}
+	out, err := s.out.grow(s.rt.Device(), reserve+int(h.raw), 0)
+	if err != nil {
+		return err
+	}
+	s.bytes = out[reserve:]
+	if err := s.coder.decode(s.bytes, values, lengths); err != nil {
+		return err
+	}
+	return s.stream.Wait(ctx)
+}
+
+// keep returns the error that a frame's work ended with, and notes what it means
+// for the slot.
+func (s *slot) keep(err error) error {
+	if err != nil {
+		s.number = -1 // the frame is not there
+		s.failed = !errors.Is(err, driver.ErrCorrupt)
+	}
+	return err
+}
+
+func (s *slot) corrupt(wrong string) error { return corruptFrame(s.number, s.at, wrong) }
+
+// coder is the device's part of a frame, whose elements are of one width. Host
+// memory is page-locked, so that copies go on after the call.
+type coder interface {
+	// encode gives the stream the search for at most room runs in raw, and the
+	// copy of their number to count.
+	encode(raw []byte, room int, count []byte) error
+	// fetchRuns gives the stream the copies of the runs found.
+	fetchRuns(values, lengths []byte) error
+	// split is splitValues; values has the values in front.
+	split(values []byte, lengths []uint32, size int)
+	// decode gives the stream the decoding of the runs to raw. The lengths add
+	// up to raw's elements.
+	decode(raw, values, lengths []byte) error
+	release() error
+}
+
+// deviceFrame is a coder for elements of V's size. Runs are found by comparing
+// bits, so V stands for any type of that size and in any byte order.
+type deviceFrame[V uint8 | uint16 | uint32 | uint64] struct {
+	rt      *ptxrun.Runtime
+	stream  *ptxrun.Stream
+	raw     deviceMemory[V]
+	values  deviceMemory[V]
+	lengths deviceMemory[uint32]
+	count   deviceMemory[uint64]
+}
+
+func (d *deviceFrame[V]) release() error {
+	return errors.Join(d.raw.free(), d.values.free(), d.lengths.free(), d.count.free())
+}
+
+func (d *deviceFrame[V]) encode(raw []byte, room int, count []byte) error {
+	src, err := d.raw.grow(d.rt, len(raw)/width[V]())
+	if err != nil {
+		return err
+	}
+	values, err := d.values.grow(d.rt, room)
+	if err != nil {
+		return err
+	}
+	lengths, err := d.lengths.grow(d.rt, room)
+	if err != nil {
+		return err
+	}
+	runs, err := d.count.grow(d.rt, 1)
+	if err != nil {
+		return err
+	}
+	s := d.stream.Driver()
+	if err := s.CopyToDevice(src.Ptr(), raw); err != nil {
+		return err
+	}
+	if err := ptxrun.RLEEncodeBuffer(d.stream, values, lengths, runs, src); err != nil {
+		return err
+	}
+	return s.CopyToHost(count, runs.Ptr())
+}
+
+func (d *deviceFrame[V]) fetchRuns(values, lengths []byte) error {
+	s := d.stream.Driver()
+	if err := s.CopyToHost(values, d.values.b.Ptr()); err != nil {
+		return err
+	}
+	return s.CopyToHost(lengths, d.lengths.b.Ptr())
+}
+
+func (d *deviceFrame[V]) split(values []byte, lengths []uint32, size int) {
+	splitValues(elementsOf[V](values), lengths, size)
+}
+
+func (d *deviceFrame[V]) decode(raw, values, lengths []byte) error {
+	dst, err := d.raw.grow(d.rt, len(raw)/width[V]())
+	if err != nil {
+		return err
+	}
+	runs := len(lengths) / 4
+	v, err := d.values.grow(d.rt, runs)
+	if err != nil {
+		return err
+	}
+	l, err := d.lengths.grow(d.rt, runs)
+	if err != nil {
+		return err
+	}
+	s := d.stream.Driver()
+	if err := s.CopyToDevice(v.Ptr(), values); err != nil {
+		return err
+	}
+	if err := s.CopyToDevice(l.Ptr(), lengths); err != nil {
+		return err
+	}
+	if _, err := ptxrun.RLEDecodeBuffer(d.stream, dst, v, l); err != nil {
+		return err
+	}
+	return s.CopyToHost(raw, dst.Ptr())
+}
+
+// deviceMemory is a buffer that grows.
+type deviceMemory[T any] struct{ b *ptxrun.Buffer[T] }
+
+// grow returns the first n elements of the buffer. What is in it is lost where
+// it has to grow. No work of the device may be using it then.
+func (d *deviceMemory[T]) grow(rt *ptxrun.Runtime, n int) (*ptxrun.Buffer[T], error) {
+	if n > d.b.Len() {
+		if err := d.free(); err != nil {
+			return nil, err
+		}
+		b, err := ptxrun.NewBuffer[T](rt, n)
+		if err != nil {
+			return nil, err
+		}
+		d.b = b
+	}
+	return d.b.Slice(0, n)
+}
+
+func (d *deviceMemory[T]) free() error {
+	if d.b == nil {
+		return nil
+	}
+	b := d.b
+	d.b = nil
+	return b.Free()
+}
+
+func width[V any]() int {
+	var zero V
+	return int(unsafe.Sizeof(zero))
+}
+
+// elementsOf is b as elements of V. b has a whole number of them and is aligned
+// for them.
+func elementsOf[V any](b []byte) []V {
+	return unsafe.Slice((*V)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/width[V]())
+}
