@@ -166,7 +166,7 @@ func TestContradictions(t *testing.T) {
 	}{
 		"empty":          {nil, "not an .rle file", ""},
 		"another format": {[]byte("BM\x00\x00"), "not an .rle file", ""},
-		"header cut off": {[]byte(magic), "ends in its header, after 6 bytes", ""},
+		"header cut off": {[]byte(Magic), "ends in its header, after 6 bytes", ""},
 		"version":        {headerOf(1, MinFrame, 6, 2), "version 2", ""},
 		"width":          {headerOf(3, MinFrame, 0, 0), "elements of 3 bytes", ""},
 		"limit":          {headerOf(1, MaxFrame+1, 0, 0), "frames of up to 16777217 bytes", ""},

@@ -8,6 +8,9 @@ import (
 	"github.com/ptxrun/ptxrun/driver"
 )
 
+// Magic is what files begin with.
+const Magic = "\x89RLE\r\n"
+
 // Bytes that a frame decodes to.
 const (
 	MinFrame     = 4 << 10  // least of a writer's full frames: they grow by 36 bytes at most
@@ -16,7 +19,6 @@ const (
 )
 
 const (
-	magic           = "\x89RLE\r\n"
 	endMagic        = "ELR\x1a"
 	version         = 1
 	fileHeaderSize  = 16
@@ -64,7 +66,7 @@ type fileHeader struct {
 
 func (h *fileHeader) append(b []byte) []byte {
 	from := len(b)
-	b = append(b, magic...)
+	b = append(b, Magic...)
 	b = append(b, version, byte(h.width))
 	b = le.AppendUint32(b, h.limit)
 	h.sum = checksum(b[from:])
@@ -75,7 +77,7 @@ func (h *fileHeader) append(b []byte) []byte {
 func parseFileHeader(b []byte) (h fileHeader, wrong string) {
 	h = fileHeader{width: int(b[7]), limit: le.Uint32(b[8:]), sum: le.Uint32(b[12:])}
 	switch {
-	case string(b[:len(magic)]) != magic:
+	case string(b[:len(Magic)]) != Magic:
 		return h, "not an .rle file"
 	case h.sum != checksum(b[:12]):
 		return h, "the file header's checksum does not match"

@@ -74,7 +74,7 @@ func readFileHeader(r io.Reader) (fileHeader, error) {
 		if !isEnd(err) {
 			return fileHeader{}, err
 		}
-		if begun := min(n, len(magic)); n == 0 || string(b[:begun]) != magic[:begun] {
+		if begun := min(n, len(Magic)); n == 0 || string(b[:begun]) != Magic[:begun] {
 			return fileHeader{}, corrupt("not an .rle file")
 		}
 		return fileHeader{}, corrupt("the file ends in its header, after %d bytes", n)

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"golang.org/x/term"
 )
@@ -21,8 +23,9 @@ func (s *session) writeTo(name string, force bool, f func(io.Writer) error) erro
 		return f(s.stdout)
 	}
 	// A symbolic link is followed, so that the file it leads to is replaced.
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		name = target
+	name, err := followLinks(name)
+	if err != nil {
+		return err
 	}
 	existing, err := os.Stat(name)
 	switch {
@@ -35,11 +38,33 @@ func (s *session) writeTo(name string, force bool, f func(io.Writer) error) erro
 	case err == nil && !force:
 		return existsError(name)
 	}
-	mode := fs.FileMode(0o666) // less the umask
-	if err == nil {
-		mode = existing.Mode().Perm()
+	return replace(name, existing, force, f)
+}
+
+// followLinks returns what a symbolic link leads to, also if there is nothing
+// yet.
+func followLinks(name string) (string, error) {
+	for range 40 { // as far as Linux goes
+		info, err := os.Lstat(name)
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			return name, nil
+		}
+		target, err := os.Readlink(name)
+		if err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(target) {
+			// The link is relative to its real folder, which may be reached
+			// by links itself.
+			folder, err := filepath.EvalSymlinks(filepath.Dir(name))
+			if err != nil {
+				return "", err
+			}
+			target = filepath.Join(folder, target)
+		}
+		name = target
 	}
-	return replace(name, mode, force, f)
+	return "", &fs.PathError{Op: "create", Path: name, Err: syscall.ELOOP}
 }
 
 func existsError(name string) error {
@@ -54,14 +79,21 @@ func writeThrough(name string, f func(io.Writer) error) error {
 	return errors.Join(f(file), file.Close())
 }
 
-func replace(name string, mode fs.FileMode, force bool, f func(io.Writer) error) error {
-	temp := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%08x.tmp", filepath.Base(name), rand.Uint32()))
-	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+// replace puts what f writes in the place of the existing file, whose permissions
+// it gets, or of none, nil.
+func replace(name string, existing fs.FileInfo, force bool, f func(io.Writer) error) error {
+	temp := filepath.Join(filepath.Dir(name), tempName(filepath.Base(name)))
+	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return &fs.PathError{Op: "create", Path: name, Err: errors.Unwrap(err)}
 	}
 	defer os.Remove(temp) // fails when all went well
-	err = f(file)
+	if existing != nil {
+		err = file.Chmod(existing.Mode().Perm()) // what the umask took away, too
+	}
+	if err == nil {
+		err = f(file)
+	}
 	if err == nil {
 		err = file.Sync()
 	}
@@ -79,6 +111,18 @@ func replace(name string, mode fs.FileMode, force bool, f func(io.Writer) error)
 		return os.Rename(temp, name) // no links in this file system
 	}
 	return existsError(name)
+}
+
+// tempName is a name for a temporary file beside the one of that name. It is as
+// long as file systems allow at most.
+func tempName(name string) string {
+	const longest = 255
+	suffix := fmt.Sprintf(".%08x.tmp", rand.Uint32())
+	name = "." + name
+	if room := longest - len(suffix); len(name) > room {
+		name = strings.ToValidUTF8(name[:room], "")
+	}
+	return name + suffix
 }
 
 // refuseTerminal is for output that would garble a terminal.

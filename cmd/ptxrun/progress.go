@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -17,7 +18,27 @@ func (s *session) progress(r io.Reader, total int64, what string) (_ io.Reader, 
 		return r, func() {}
 	}
 	p := &progressReader{r: r, w: s.stderr, total: total, what: what, start: time.Now()}
+	if f, ok := r.(seekingReaderAt); ok {
+		return &progressFile{p, f}, p.stop
+	}
 	return p, p.stop
+}
+
+type seekingReaderAt interface {
+	io.Seeker
+	io.ReaderAt
+}
+
+// progressFile follows reads at offsets, too, by any number of goroutines.
+type progressFile struct {
+	*progressReader
+	seekingReaderAt
+}
+
+func (p *progressFile) ReadAt(b []byte, off int64) (int, error) {
+	n, err := p.seekingReaderAt.ReadAt(b, off)
+	p.count(n)
+	return n, err
 }
 
 type progressReader struct {
@@ -26,12 +47,21 @@ type progressReader struct {
 	total int64
 	what  string
 	start time.Time
-	read  int64
-	bar   *progressbar.ProgressBar // nil until progressDelay is over
+
+	mu   sync.Mutex
+	read int64
+	bar  *progressbar.ProgressBar // nil until progressDelay is over
 }
 
 func (p *progressReader) Read(b []byte) (int, error) {
 	n, err := p.r.Read(b)
+	p.count(n)
+	return n, err
+}
+
+func (p *progressReader) count(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.read += int64(n)
 	if p.bar == nil && time.Since(p.start) > progressDelay {
 		p.bar = progressbar.NewOptions64(p.total,
@@ -46,10 +76,11 @@ func (p *progressReader) Read(b []byte) (int, error) {
 	if p.bar != nil {
 		p.bar.Set64(p.read)
 	}
-	return n, err
 }
 
 func (p *progressReader) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.bar != nil {
 		p.bar.Clear()
 	}

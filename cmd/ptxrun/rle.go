@@ -13,6 +13,8 @@ import (
 type rleCmd struct {
 	Compress   compressCmd   `cmd:"" help:"Compress a file to an .rle file."`
 	Decompress decompressCmd `cmd:"" help:"Restore a file from an .rle file, and verify it."`
+	Cat        catCmd        `cmd:"" help:"Write a part of what an .rle file holds, without decompressing the rest."`
+	Stat       statCmd       `cmd:"" help:"Tell of a file, compressed or not, how long its runs are."`
 }
 
 const rleSuffix = ".rle"
@@ -79,7 +81,7 @@ func (s *session) filter(from, to string, force bool, what string, f func(rt *pt
 	defer in.Close()
 	return s.onDevice(func(rt *ptxrun.Runtime) error {
 		return s.writeTo(to, force, func(w io.Writer) error {
-			r, stop := s.progress(in, in.size, what)
+			r, stop := s.progress(in.Reader, in.size, what)
 			defer stop()
 			return f(rt, w, r)
 		})

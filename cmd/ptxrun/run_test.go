@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ptxrun/ptxrun/driver/cuda"
+	"github.com/ptxrun/ptxrun/rlefile"
 )
 
 const (
@@ -176,6 +177,138 @@ func TestOutputFiles(t *testing.T) {
 	require.NoError(t, err)
 	assert.False(t, null.Mode().IsRegular(), "a device was replaced by a file")
 	requireFiles(t, dir, "out", "link")
+}
+
+func TestOutputLinks(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "folder")
+	require.NoError(t, os.Mkdir(folder, 0o755))
+	link := func(target, name string) string {
+		require.NoError(t, os.Symlink(target, filepath.Join(dir, name)))
+		return filepath.Join(dir, name)
+	}
+	// Links to what is not there yet lead to a new file.
+	link("folder", "way")
+	for name, target := range map[string]string{"a": "new-a", "b": filepath.Join(dir, "new-b"), "c": "way/../new-c", "d": "way/new-d"} {
+		for _, force := range []string{"--force", "--quiet"} {
+			requireDone(t, invoke(text("abc"), "rle", "compress", force, "-o", link(target, name), "-"))
+			made := filepath.Join(dir, "new-"+name)
+			if name == "d" {
+				made = filepath.Join(folder, "new-d")
+			}
+			info, err := os.Lstat(made)
+			require.NoError(t, err)
+			require.True(t, info.Mode().IsRegular())
+			info, err = os.Lstat(filepath.Join(dir, name))
+			require.NoError(t, err)
+			require.NotZero(t, info.Mode()&os.ModeSymlink, "the link was replaced")
+			requireFailed(t, invoke(text("abc"), "rle", "compress", "-o", filepath.Join(dir, name), "-"), exitUsage, "exists")
+			require.NoError(t, os.Remove(made))
+			require.NoError(t, os.Remove(filepath.Join(dir, name)))
+		}
+	}
+	loop := link("loop", "loop")
+	requireFailed(t, invoke(text("abc"), "rle", "compress", "-o", loop, "-"), exitFailed, "too many levels of symbolic links")
+	requireFailed(t, invoke(text("abc"), "rle", "compress", "-o", link("none/out", "lost"), "-"), exitFailed, "no such file")
+	requireFiles(t, dir, "folder", "way", "loop", "lost")
+}
+
+// The longest names there are have room for a temporary file beside them.
+func TestOutputLongName(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{strings.Repeat("x", 255), strings.Repeat("é", 127)} {
+		out := filepath.Join(dir, name)
+		requireDone(t, invoke(text("abc"), "rle", "compress", "-o", out, "-"))
+		requireFiles(t, dir, name)
+		require.NoError(t, os.Remove(out))
+	}
+	for _, name := range []string{"a", strings.Repeat("x", 255), strings.Repeat("é", 127), strings.Repeat("\xff", 250)} {
+		temp := tempName(name)
+		assert.LessOrEqual(t, len(temp), 255)
+		assert.True(t, strings.HasPrefix(temp, ".") && strings.HasSuffix(temp, ".tmp"), temp)
+	}
+}
+
+// The mode of a replaced file is kept, also what the umask takes from new files.
+func TestOutputMode(t *testing.T) {
+	out := write(t, t.TempDir(), "out", []byte("old"))
+	for _, mode := range []os.FileMode{0o666, 0o777, 0o600, 0o400} {
+		require.NoError(t, os.Chmod(out, mode))
+		requireDone(t, invoke(text("abc"), "rle", "compress", "--force", "-o", out, "-"))
+		info, err := os.Stat(out)
+		require.NoError(t, err)
+		assert.Equal(t, mode, info.Mode().Perm())
+	}
+}
+
+func TestCat(t *testing.T) {
+	dir, raw := t.TempDir(), read(t, bitmap)
+	rle := filepath.Join(dir, "page.rle")
+	requireDone(t, invoke(nil, "rle", "compress", "-o", rle, bitmap))
+	n := len(raw)
+	for arg, want := range map[string][2]int{
+		"":                                 {0, n},
+		"--range=:":                        {0, n},
+		"--range=0:0":                      {0, 0},
+		"--range=17:1000":                  {17, 1000},
+		"--range=:5":                       {0, 5},
+		"--range=800000:":                  {800000, n},
+		fmt.Sprintf("--range=%d:%[1]d", n): {n, n},
+	} {
+		args := []string{"rle", "cat", rle}
+		if arg != "" {
+			args = append(args, arg)
+		}
+		r := invoke(nil, args...)
+		requireDone(t, r)
+		assert.True(t, string(raw[want[0]:want[1]]) == r.stdout, arg)
+	}
+	out := filepath.Join(dir, "part")
+	requireDone(t, invoke(nil, "rle", "cat", "--range=2:6", "-o", out, rle))
+	assert.Equal(t, raw[2:6], read(t, out))
+	requireFailed(t, invoke(nil, "rle", "cat", "--range=2:6", "-o", out, rle), exitUsage, "exists")
+
+	requireFailed(t, invoke(nil, "rle", "cat", "--range=0:894987", rle), exitUsage, "holds 894986 bytes")
+	requireFailed(t, invoke(nil, "rle", "cat", "--range=894987:", rle), exitUsage, "holds 894986 bytes")
+	for _, bad := range []string{"5", "a:b", "5:4", "-1:4", "1:99999999999999999999"} {
+		requireFailed(t, invoke(nil, "rle", "cat", "--range="+bad, rle), exitUsage, "--range")
+	}
+	requireFailed(t, invoke(text(string(read(t, rle))), "rle", "cat", "-"), exitUsage, "use decompress")
+	requireFailed(t, invoke(nil, "rle", "cat", bitmap), exitCorrupt, "not an .rle file")
+	requireFiles(t, dir, "page.rle", "part")
+}
+
+func TestStat(t *testing.T) {
+	const data = "aaaaaaabbbbcddd"
+	want := `-: 15 bytes, 15 elements of 1, 4 runs of 3.8 elements on average, the longest of 7
+as an .rle file: 116 bytes, 773.3%
+
+  length  runs  share  elements  share
+       1     1  25.0%         1   6.7%  ####################
+       2     0   0.0%         0   0.0%
+     3-4     2  50.0%         7  46.7%  ########################################
+     5-8     1  25.0%         7  46.7%  ####################
+`
+	r := invoke(text(data), "rle", "stat", "-")
+	requireDone(t, r)
+	assert.Equal(t, want, r.stdout)
+	r = invoke(text(invoke(text(data), "rle", "compress", "-").stdout), "rle", "stat", "-")
+	requireDone(t, r)
+	assert.Equal(t, want, r.stdout, "of the .rle file")
+
+	r = invoke(text(data), "rle", "stat", "--width=2", "-")
+	requireDone(t, r)
+	assert.Contains(t, r.stdout, "-: 15 bytes, 7 elements of 2, 5 runs of 1.4 elements on average, the longest of 3\n")
+	r = invoke(text(""), "rle", "stat", "-")
+	requireDone(t, r)
+	assert.Equal(t, "-: 0 bytes, 0 elements of 1, 0 runs\nas an .rle file: 72 bytes\n", r.stdout)
+	requireFailed(t, invoke(text(rlefile.Magic), "rle", "stat", "-"), exitCorrupt, "the file ends in its header")
+
+	// A run that goes through several chunks is one.
+	var out bytes.Buffer
+	s := &session{ctx: context.Background(), stdin: text(strings.Repeat("a", 1000) + "b"), stdout: &out, device: "cpu", chunk: 400}
+	require.NoError(t, (&statCmd{Input: "-"}).Run(s))
+	assert.Contains(t, out.String(), "2 runs of 500.5 elements on average, the longest of 1000")
 }
 
 // A file that appears while the command works is not replaced.
@@ -533,6 +666,14 @@ func TestProgress(t *testing.T) {
 	assert.Contains(t, bar.String(), "compressing")
 	assert.Contains(t, bar.String(), "50%")
 	p.stop()
+
+	bar.Reset()
+	content := strings.NewReader("abcdefgh")
+	f := &progressFile{&progressReader{r: content, w: &bar, total: 8, what: "compressing", start: time.Now().Add(-time.Minute)}, content}
+	_, err := f.ReadAt(make([]byte, 2), 4)
+	require.NoError(t, err)
+	assert.Contains(t, bar.String(), "25%", "a read at an offset")
+	f.stop()
 }
 
 // fakeClang answers like clang and writes its arguments in place of PTX; a
