@@ -43,17 +43,21 @@ func BenchmarkFile(b *testing.B) {
 			require.NoError(b, err)
 			return f
 		}
+		compress := func(b *testing.B) {
+			in, out := open(name), create(name+".rle")
+			z, err := NewWriter(context.Background(), rt, out, 1)
+			require.NoError(b, err)
+			_, err = z.ReadFrom(in)
+			require.NoError(b, err)
+			require.NoError(b, z.Close())
+			require.NoError(b, in.Close())
+			require.NoError(b, out.Close())
+		}
+		compress(b)
 		b.Run(fmt.Sprintf("compress/%d", mean), func(b *testing.B) {
 			b.SetBytes(n)
 			for b.Loop() {
-				in, out := open(name), create(name+".rle")
-				z, err := NewWriter(context.Background(), rt, out, 1)
-				require.NoError(b, err)
-				_, err = z.ReadFrom(in)
-				require.NoError(b, err)
-				require.NoError(b, z.Close())
-				require.NoError(b, in.Close())
-				require.NoError(b, out.Close())
+				compress(b)
 			}
 		})
 		b.Run(fmt.Sprintf("decompress/%d", mean), func(b *testing.B) {

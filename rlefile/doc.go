@@ -11,13 +11,15 @@
 // so that copies in, kernels and copies out of different frames overlap. They
 // touch the writer or reader below them from the caller's goroutine only, but
 // for ReadAt of an [io.ReaderAt]. Close waits for what is in flight and frees
-// everything, also after an error or when the context is done.
+// everything, also after an error or when the context is done. A runtime's Close
+// waits for their calls, also for one that waits for the reader or writer below.
 //
 // # Memory
 //
-// No more frames are held than [WithBuffers] says. Each takes, on the host and on
-// the device, at most 16 times the bytes that it decodes to, which are
-// [MaxFrame] at most. What a file claims about itself costs nothing: memory for a
+// No more frames are held than [WithBuffers] says, by the methods of one position
+// and as many by ReadAt. Each takes, on the host and on the device together, at
+// most 20 times the bytes that it decodes to, which are [MaxFrame] at most; the
+// more runs it has the more, and hardly more than twice where they are long. What a file claims about itself costs nothing: memory for a
 // payload is taken as its bytes arrive, never more than 64 KiB or the bytes of
 // the file already read ahead of them; memory for decoded data when the run
 // lengths were added up and found to agree with the header; memory for the

@@ -22,11 +22,11 @@ type config struct {
 func WithFrame(bytes int) Option { return func(c *config) { c.frame = bytes } }
 
 // WithBuffers sets how many frames are worked on at a time, at least 1. The
-// default is the number of processors, within 2 and 8.
+// default is the number of processors, within 2 and 16.
 func WithBuffers(n int) Option { return func(c *config) { c.buffers = n } }
 
 func configOf(opts []Option) (config, error) {
-	c := config{frame: DefaultFrame, buffers: max(2, min(runtime.GOMAXPROCS(0), 8))}
+	c := config{frame: DefaultFrame, buffers: max(2, min(runtime.GOMAXPROCS(0), 16))}
 	for _, o := range opts {
 		if o == nil {
 			return c, driver.Errorf("rlefile", driver.ErrNil, "option")

@@ -69,11 +69,11 @@ func (s *slot) release() error {
 // pinned is page-locked host memory that grows.
 type pinned struct{ m driver.HostMemory }
 
-// grow makes room for n bytes and keeps the first kept ones. No work of the
-// device may be using the memory.
+// grow makes room for n bytes and keeps the first kept ones. It doubles at least,
+// since locking pages takes long. No work of the device may be using the memory.
 func (p *pinned) grow(dev driver.Device, n, kept int) ([]byte, error) {
 	if n > len(p.m.Bytes) {
-		m, err := dev.AllocHost(int64(n))
+		m, err := dev.AllocHost(int64(max(n, 2*len(p.m.Bytes))))
 		if err != nil {
 			return nil, err
 		}
@@ -101,17 +101,14 @@ func (s *slot) encode(ctx context.Context) error {
 	raw := s.in.m.Bytes[reserve : reserve+s.filled]
 	s.header = frameHeader{kind: kindStored, raw: uint32(len(raw)), payload: uint32(len(raw))}
 	s.bytes = s.in.m.Bytes[reserve-frameHeaderSize : reserve+len(raw)]
-	// More runs than room are not worth a frame of runs.
-	room := (len(raw) - 1) / (s.width + 1)
+	// Runs have to make the frame smaller by a sixteenth: stored ones are faster.
+	limit := len(raw) - len(raw)/16 - 1
+	room := limit / (s.width + 1)
 	if room == 0 || len(raw)%s.width != 0 {
 		s.header.data = checksum(raw)
 		return nil
 	}
-	lengths, err := s.lengths.grow(s.rt.Device(), 4*room+8, 0)
-	if err != nil {
-		return err
-	}
-	count := lengths[4*room : 4*room+8]
+	count := s.in.m.Bytes[:8] // in front of the header
 	if err := s.coder.encode(raw, room, count); err != nil {
 		return err
 	}
@@ -123,12 +120,15 @@ func (s *slot) encode(ctx context.Context) error {
 	if runs > uint64(room) {
 		return nil
 	}
-	out, err := s.out.grow(s.rt.Device(), reserve+len(raw), 0)
+	lengths, err := s.lengths.grow(s.rt.Device(), int(4*runs), 0)
 	if err != nil {
 		return err
 	}
-	values, lengths := out[reserve:reserve+int(runs)*s.width], lengths[:4*runs]
-	if err := s.coder.fetchRuns(values, lengths); err != nil {
+	out, err := s.out.grow(s.rt.Device(), reserve+int(runs)*(s.width+4), 0)
+	if err != nil {
+		return err
+	}
+	if err := s.coder.fetchRuns(out[reserve:reserve+int(runs)*s.width], lengths); err != nil {
 		return err
 	}
 	if err := s.stream.Wait(ctx); err != nil {
@@ -137,7 +137,7 @@ func (s *slot) encode(ctx context.Context) error {
 	found := elementsOf[uint32](lengths)
 	size, stored := lengthSize(found, s.width)
 	payload := stored * int64(s.width+size)
-	if payload >= int64(len(raw)) {
+	if payload > int64(limit) {
 		return nil
 	}
 	valueBytes := int(stored) * s.width
