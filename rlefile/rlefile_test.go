@@ -21,6 +21,7 @@ import (
 	"github.com/ptxrun/ptxrun"
 	"github.com/ptxrun/ptxrun/driver"
 	"github.com/ptxrun/ptxrun/driver/cpu"
+	"github.com/ptxrun/ptxrun/driver/cuda"
 	"github.com/ptxrun/ptxrun/driver/emu"
 )
 
@@ -49,6 +50,22 @@ func onDevice(t testing.TB, dev driver.Device) *ptxrun.Runtime {
 		}
 	})
 	return rt
+}
+
+// eachDevice runs f on the host's processor, and on a GPU if there is one.
+func eachDevice(t *testing.T, f func(t *testing.T, rt *ptxrun.Runtime)) {
+	t.Run("cpu", func(t *testing.T) { f(t, openDevice(t)) })
+	dev, err := cuda.Open(0)
+	if errors.Is(err, driver.ErrNoDriver) || errors.Is(err, driver.ErrNoDevice) {
+		t.Log("not on a GPU: ", err)
+		return
+	}
+	require.NoError(t, err, "a GPU driver is here and cannot be opened")
+	t.Run("cuda", func(t *testing.T) {
+		rt := ptxrun.NewRuntime(dev)
+		defer func() { require.NoError(t, rt.Close(), "nothing is left on the device") }()
+		f(t, rt)
+	})
 }
 
 // compress writes raw with frames of limit bytes.
@@ -112,8 +129,9 @@ var datasets = map[string]func(n int) []byte{
 	},
 }
 
-func TestRoundTrip(t *testing.T) {
-	rt := openDevice(t)
+func TestRoundTrip(t *testing.T) { eachDevice(t, checkRoundTrip) }
+
+func checkRoundTrip(t *testing.T, rt *ptxrun.Runtime) {
 	const limit = MinFrame
 	for _, width := range widths {
 		for name, data := range datasets {
@@ -218,8 +236,9 @@ func TestSmallFileTakesLittleMemory(t *testing.T) {
 	require.True(t, bytes.Equal(raw, got))
 }
 
-func TestReadFrom(t *testing.T) {
-	rt := openDevice(t)
+func TestReadFrom(t *testing.T) { eachDevice(t, checkReadFrom) }
+
+func checkReadFrom(t *testing.T, rt *ptxrun.Runtime) {
 	raw := datasets["skewed"](5*MinFrame + 77)
 	name := filepath.Join(t.TempDir(), "raw")
 	require.NoError(t, os.WriteFile(name, raw, 0o600))
@@ -270,8 +289,9 @@ func TestReadFromFailure(t *testing.T) {
 	}
 }
 
-func TestRandomAccess(t *testing.T) {
-	rt := openDevice(t)
+func TestRandomAccess(t *testing.T) { eachDevice(t, checkRandomAccess) }
+
+func checkRandomAccess(t *testing.T, rt *ptxrun.Runtime) {
 	raw := datasets["runs"](9*MinFrame + 5)
 	file := compress(t, rt, raw, 2, MinFrame)
 	f, err := Open(context.Background(), rt, bytes.NewReader(file), int64(len(file)), WithBuffers(3))

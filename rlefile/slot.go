@@ -283,6 +283,10 @@ func (d *deviceFrame[V]) decode(raw, values, lengths []byte) error {
 	if err != nil {
 		return err
 	}
+	total, err := d.count.grow(d.rt, 1)
+	if err != nil {
+		return err
+	}
 	s := d.stream.Driver()
 	if err := s.CopyToDevice(v.Ptr(), values); err != nil {
 		return err
@@ -290,7 +294,8 @@ func (d *deviceFrame[V]) decode(raw, values, lengths []byte) error {
 	if err := s.CopyToDevice(l.Ptr(), lengths); err != nil {
 		return err
 	}
-	if _, err := ptxrun.RLEDecodeBuffer(d.stream, dst, v, l); err != nil {
+	// The sum is known, so that there is nothing to wait for.
+	if err := ptxrun.RLEDecodeRangeBuffer(d.stream, dst, total, v, l, 0); err != nil {
 		return err
 	}
 	return s.CopyToHost(raw, dst.Ptr())
@@ -300,13 +305,15 @@ func (d *deviceFrame[V]) decode(raw, values, lengths []byte) error {
 type deviceMemory[T any] struct{ b *ptxrun.Buffer[T] }
 
 // grow returns the first n elements of the buffer. What is in it is lost where
-// it has to grow. No work of the device may be using it then.
+// it has to grow, which it does by doubling at least, since the device waits for
+// all its streams then. No work of the device may be using it.
 func (d *deviceMemory[T]) grow(rt *ptxrun.Runtime, n int) (*ptxrun.Buffer[T], error) {
 	if n > d.b.Len() {
+		room := max(n, 2*d.b.Len())
 		if err := d.free(); err != nil {
 			return nil, err
 		}
-		b, err := ptxrun.NewBuffer[T](rt, n)
+		b, err := ptxrun.NewBuffer[T](rt, room)
 		if err != nil {
 			return nil, err
 		}

@@ -134,7 +134,7 @@ func elementsOf[V any](b []byte) []V {
 // into the allocator's memory.
 //
 // When ctx is done before the result is complete, it returns ctx's error. Errors
-// are also those of [FromArrow] and of [ptxrun.RLEDecodeBuffer].
+// are also those of [FromArrow], ErrClosed and ErrOutOfMemory.
 func Decode(ctx context.Context, rt *ptxrun.Runtime, mem memory.Allocator, a *array.RunEndEncoded) (arrow.Array, error) {
 	const call = "ree.Decode"
 	if ctx == nil || mem == nil {

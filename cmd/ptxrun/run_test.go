@@ -618,7 +618,7 @@ type errWriter struct{ error }
 func (w errWriter) Write([]byte) (int, error) { return 0, w.error }
 
 func TestStandardOutputFails(t *testing.T) {
-	for _, args := range []string{"rle compress -", "scan --type u8 -", "scan --type u8 --from text -", "lcs - " + textFirst, "info", "info --json", "version"} {
+	for _, args := range []string{"rle compress -", "rle stat -", "scan --type u8 -", "scan --type u8 --from text -", "lcs - " + textFirst, "info", "info --json", "version"} {
 		for err, code := range map[error]int{syscall.EPIPE: exitPipe, syscall.ENOSPC: exitFailed} {
 			var stderr bytes.Buffer
 			got := run(context.Background(), append([]string{"--device=cpu"}, strings.Fields(args)...), text("1\n2\n"), errWriter{err}, &stderr)
