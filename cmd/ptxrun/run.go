@@ -44,7 +44,7 @@ type cli struct {
 
 	Info       infoCmd       `cmd:"" idle:"quiet" help:"Tell which devices this build knows, which it found, and why not the others."`
 	Scan       scanCmd       `cmd:"" help:"Write the running total, or another scan, of a file of numbers."`
-	RLE        rleCmd        `cmd:"" name:"rle" help:"Compress and decompress files by run-length encoding."`
+	RLE        rleCmd        `cmd:"" name:"rle" help:"Compress and decompress files by run-length encoding, and look into them."`
 	LCS        lcsCmd        `cmd:"" idle:"quiet" name:"lcs" help:"Tell how alike two files are, by the length of their longest common subsequence of bytes."`
 	Cgoenv     cgoenvCmd     `cmd:"" idle:"device,quiet" help:"Print the cgo settings to build with -tags cuda: eval \"$$(ptxrun cgoenv)\""`
 	PTX        ptxCmd        `cmd:"" idle:"device,quiet" name:"ptx" help:"Compile CUDA C++ with an operator or kernels of your own to PTX. Needs clang or nvcc."`
