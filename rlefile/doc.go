@@ -18,12 +18,14 @@
 //
 // No more frames are held than [WithBuffers] says, by the methods of one position
 // and as many by ReadAt. Each takes, on the host and on the device together, at
-// most 20 times the bytes that it decodes to, which are [MaxFrame] at most; the
-// more runs it has the more, and hardly more than twice where they are long. What a file claims about itself costs nothing: memory for a
-// payload is taken as its bytes arrive, never more than 64 KiB or the bytes of
-// the file already read ahead of them; memory for decoded data when the run
-// lengths were added up and found to agree with the header; memory for the
-// index, twice its size in the file, when the file is known to be that large.
+// most 20 times the bytes that it decodes to, which are [MaxFrame] at most; where
+// runs are long, less than 8 times.
+//
+// What a file claims about itself costs nothing: memory for a payload is taken as
+// its bytes arrive, at most 128 KiB or four times the bytes of the file read so
+// far; memory for decoded data when the run lengths were added up and found to
+// agree with the header; memory for the index, twice its size in the file, when
+// the file is known to be that large.
 //
 // # Format, version 1
 //

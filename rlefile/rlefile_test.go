@@ -236,6 +236,39 @@ func TestSmallFileTakesLittleMemory(t *testing.T) {
 	require.True(t, bytes.Equal(raw, got))
 }
 
+// The documented bound on memory, at the shortest runs that are worth a frame of
+// runs, and at long ones.
+func TestMemoryOfAFrame(t *testing.T) {
+	const limit, buffers = 256 << 10, 2
+	for _, width := range widths {
+		short := make([]byte, 8*limit)
+		for i := range short {
+			short[i] = byte(i / width * 14 / (15 * (width + 1))) // of 15/14 (width + 1) elements
+		}
+		for name, c := range map[string]struct {
+			raw   []byte
+			times int64
+		}{"short": {short, 20}, "long": {make([]byte, 8*limit), 8}} {
+			dev, err := cpu.Open(cpu.WithMemoryLimit(c.times * limit * buffers))
+			require.NoError(t, err)
+			rt := onDevice(t, dev)
+			var file bytes.Buffer
+			w, err := NewWriter(context.Background(), rt, &file, width, WithFrame(limit), WithBuffers(buffers))
+			require.NoError(t, err)
+			_, err = w.ReadFrom(bytes.NewReader(c.raw))
+			require.NoError(t, err, "%d, %s", width, name)
+			require.NoError(t, w.Close(), "%d, %s", width, name)
+			require.NotZero(t, w.Stats().Runs, "%d, %s", width, name)
+			z, err := NewReader(context.Background(), rt, &file, WithBuffers(buffers))
+			require.NoError(t, err)
+			got, err := io.ReadAll(z)
+			require.NoError(t, err, "%d, %s", width, name)
+			require.True(t, bytes.Equal(c.raw, got))
+			require.NoError(t, z.Close())
+		}
+	}
+}
+
 func TestReadFrom(t *testing.T) { eachDevice(t, checkReadFrom) }
 
 func checkReadFrom(t *testing.T, rt *ptxrun.Runtime) {

@@ -16,7 +16,7 @@ import (
 
 type statCmd struct {
 	Input string `arg:"" help:"File to look at: an .rle file, or data that might become one."`
-	Width int    `enum:"0,1,2,4,8" default:"0" help:"Bytes of the elements that runs are made of: 1, 2, 4 or 8. By default 1, or that of the .rle file."`
+	Width int    `enum:"0,1,2,4,8" default:"0" placeholder:"BYTES" help:"Bytes of the elements that runs are made of: 1, 2, 4 or 8. By default 1, or that of the .rle file."`
 }
 
 func (c *statCmd) Help() string {
