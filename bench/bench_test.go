@@ -24,6 +24,7 @@ var published = []string{
 	"select/flagged/uint32/2^28", "select/partition/uint32/2^28", "select/where/uint32/2^28", "select/unique/uint32/2^28",
 	"call/empty", "call/scan/2^10",
 	"rle/encode/1", "rle/encode/2", "rle/encode/16", "rle/encode/256", "rle/encode/65536",
+	"rle/file/compress", "rle/file/decompress",
 	"lcs/spin-wait/1000", "lcs/spin-wait/16384",
 }
 
