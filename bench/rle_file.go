@@ -19,8 +19,9 @@ import (
 // between page-locked and device memory.
 const pinnedCopy = "pinned copy"
 
-// rleFileFigures are measured together. They are from file to file, 2^30 bytes in runs of a mean length of
-// 256, with the files in page cache; TMPDIR says where.
+// rleFileFigures are from file to file, 2^30 bytes in runs of a mean length of
+// 256, with the files in page cache; TMPDIR says where. They are measured
+// together, since one reads what the other writes.
 func rleFileFigures(b *bencher) {
 	const compress, decompress = "rle/file/compress", "rle/file/decompress"
 	if !b.wanted(compress) && !b.wanted(decompress) {
