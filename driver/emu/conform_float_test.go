@@ -839,6 +839,13 @@ func triples() (rows [][]uint64) {
 
 func moveForms() (list []form) {
 	add := func(f form) { list = append(list, f) }
+	add(form{op: "selp.f64 of a constant NaN", in: []string{"f64", "pred"}, out: "f64", text: "selp.f64 $d, 0d7FFFFFFFFFFFFFFF, $a, $b;",
+		want: func(v []uint64) uint64 {
+			if v[1] != 0 {
+				return 1<<63 - 1
+			}
+			return v[0]
+		}})
 	for _, t := range []string{"b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64"} {
 		add(form{op: "mov." + t, in: []string{t}, out: t, want: func(v []uint64) uint64 { return v[0] }})
 		add(form{op: "selp." + t, in: []string{t, t, "pred"}, out: t, want: func(v []uint64) uint64 {

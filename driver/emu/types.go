@@ -73,11 +73,11 @@ func (t typ) immediate(n *ast.Number) (v uint64, ok bool) {
 	case t.kind == 'b':
 		return n.Bits, t.bits == 32 && n.Kind == ast.F32 || t.bits == 64 && n.Kind == ast.F64
 	}
+	if t == f32 && n.Kind == ast.F32 || t == f64 && n.Kind == ast.F64 {
+		return n.Bits, true // NaN with its payload
+	}
 	f := math.Float64frombits(n.Bits)
 	if n.Kind == ast.F32 {
-		if t == f32 {
-			return n.Bits, true
-		}
 		f = float64(math.Float32frombits(uint32(n.Bits)))
 	}
 	return fromFloat64(t, f), true
