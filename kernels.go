@@ -89,7 +89,14 @@ const (
 	rleTile       = 256 * 16 // elements a block marks or scatters
 	decodeBlock   = 256
 	decodeTile    = 16384 // bytes of output that a block of the tiled strategy owns
-	lcsBlockEdge  = 16    // the spin-wait strategy's blocks are 16×16 cells
+	runsBlock     = 256
+	runsTile      = 256 * 4 // runs, or indices, that a block looks at one by one
+	reduceBlock   = 256
+	reduceChunk   = 256 * 8 // the fewest runs that a block reduces, and
+	reduceChunks  = 1024    // the most blocks; both the same on all devices, as they are the order of sums
+	overlayBlock  = 128
+	overlayTile   = 128 * 7 // segments
+	lcsBlockEdge  = 16      // the spin-wait strategy's blocks are 16×16 cells
 	spinWaitBlock = lcsBlockEdge * lcsBlockEdge
 )
 
@@ -409,6 +416,113 @@ func rleIndexModule() ModuleSpec {
 	}
 }
 
+// runEndKernels are the kernels of run ends of one type.
+func runEndKernels[E twin.Signed](e elemType) []KernelSpec {
+	k := func(name string, t driver.Twin, params ...ParamKind) KernelSpec {
+		return KernelSpec{Name: name, Params: params, Block: runsBlock, Tile: runsTile, Twin: t}
+	}
+	return []KernelSpec{
+		// ends, n, longest, first
+		k("run_ends_check_"+e.name, twin.RunEndsCheck[E](), ParamPtr, ParamU64, ParamU64, ParamPtr),
+		// ends, n, narrow
+		k("run_ends_narrow_"+e.name, twin.RunEndsNarrow[E](), ParamPtr, ParamU64, ParamPtr),
+		// ends, n, count or 0, lengths
+		k("run_lengths_"+e.name+"_u32", twin.RunLengths[E, uint32](), ParamPtr, ParamU64, ParamPtr, ParamPtr),
+		k("run_lengths_"+e.name+"_u64", twin.RunLengths[E, uint64](), ParamPtr, ParamU64, ParamPtr, ParamPtr),
+		// ends, runs, indices, n, first
+		k("run_index_check_"+e.name+"_u32", twin.RunIndexCheck[E, uint32](), ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr),
+		k("run_index_check_"+e.name+"_u64", twin.RunIndexCheck[E, uint64](), ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr),
+	}
+}
+
+func runEndModule() ModuleSpec {
+	return ModuleSpec{
+		Name: "run_ends", Source: "run_ends.cu", Targets: targets("run_ends"),
+		Kernels: slices.Concat(runEndKernels[int16](typeI16), runEndKernels[int32](typeI32), runEndKernels[int64](typeI64)),
+	}
+}
+
+// reduceKernel is a reduction of runs; params are its own.
+func reduceKernel(name string, t driver.Twin, params ...ParamKind) KernelSpec {
+	// values, lengths, n, chunk, …
+	return KernelSpec{
+		Name: name, Params: append([]ParamKind{ParamPtr, ParamPtr, ParamU64, ParamU64}, params...),
+		Block: reduceBlock, Tile: reduceChunk, Twin: t,
+	}
+}
+
+// overlayParams are two encodings: a's values, ends and n, then b's.
+var overlayParams = []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamU64}
+
+// runsModules are what reads encodings by the bits of their values.
+func runsModules[V twin.Unsigned](t elemType) []ModuleSpec {
+	module := func(name, source string, kernels ...KernelSpec) ModuleSpec {
+		return ModuleSpec{
+			Name: name + "_" + t.name, Source: source, Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
+			Targets: targets(name + "_" + t.name), ValueSize: t.size, ValueAlign: t.size, Kernels: kernels,
+		}
+	}
+	// partials, fold, low, span, negate
+	count := []ParamKind{ParamPtr, ParamValue, ParamValue, ParamValue, ParamU32}
+	at := func(e, i string, t driver.Twin) KernelSpec {
+		// values, ends, runs, indices, n, out
+		return KernelSpec{Name: "run_at_" + e + "_" + i, Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr}, Block: runsBlock, Tile: runsTile, Twin: t}
+	}
+	return []ModuleSpec{
+		module("runs", "runs.cu",
+			reduceKernel("runs_count_"+t.name+"_u32", twin.RunsCount[V, uint32](), count...),
+			reduceKernel("runs_count_"+t.name+"_u64", twin.RunsCount[V, uint64](), count...),
+			// a, b, differs
+			KernelSpec{Name: "runs_equal_" + t.name, Params: append(slices.Clone(overlayParams), ParamPtr), Block: overlayBlock, Tile: overlayTile, Twin: twin.RunsEqual[V]()},
+			// values, ends, n, keep
+			KernelSpec{Name: "runs_last_" + t.name, Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr}, Block: runsBlock, Tile: runsTile, Twin: twin.RunsLast[V]()},
+		),
+		module("run_at", "run_at.cu",
+			at(t.name+"_i16", "u32", twin.RunAt[V, int16, uint32]()), at(t.name+"_i16", "u64", twin.RunAt[V, int16, uint64]()),
+			at(t.name+"_i32", "u32", twin.RunAt[V, int32, uint32]()), at(t.name+"_i32", "u64", twin.RunAt[V, int32, uint64]()),
+			at(t.name+"_i64", "u32", twin.RunAt[V, int64, uint32]()), at(t.name+"_i64", "u64", twin.RunAt[V, int64, uint64]()),
+		),
+	}
+}
+
+// numberRunsModules are what reads encodings of numbers of one type; the twins
+// are those that integers and floats have apart.
+func numberRunsModules[V twin.Number](t elemType, sum32, sum64, combine driver.Twin) []ModuleSpec {
+	module := func(name string, kernels ...KernelSpec) ModuleSpec {
+		return ModuleSpec{
+			Name: name + "_" + t.name, Source: name + ".cu", Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
+			Targets: targets(name + "_" + t.name), Kernels: kernels,
+		}
+	}
+	overlay := func(name string, tw driver.Twin) KernelSpec {
+		// a, b, op, values, ends, keep
+		return KernelSpec{
+			Name: name + "_" + t.name, Params: slices.Concat(overlayParams, []ParamKind{ParamU32, ParamPtr, ParamPtr, ParamPtr}),
+			Block: overlayBlock, Tile: overlayTile, Twin: tw,
+		}
+	}
+	histogram := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr} // edges, bins, counts, elements
+	return []ModuleSpec{
+		module("runs_reduce",
+			reduceKernel("runs_sum_"+t.name+"_u32", sum32, ParamPtr),
+			reduceKernel("runs_sum_"+t.name+"_u64", sum64, ParamPtr),
+			reduceKernel("runs_minmax_"+t.name+"_u32", twin.RunsMinMax[V, uint32](), ParamPtr),
+			reduceKernel("runs_minmax_"+t.name+"_u64", twin.RunsMinMax[V, uint64](), ParamPtr),
+			reduceKernel("runs_histogram_"+t.name+"_u32", twin.RunsHistogram[V, uint32](), histogram...),
+			reduceKernel("runs_histogram_"+t.name+"_u64", twin.RunsHistogram[V, uint64](), histogram...),
+		),
+		module("runs_combine", overlay("runs_combine", combine), overlay("runs_compare", twin.RunsCompare[V]())),
+	}
+}
+
+func integerRunsModules[V twin.Unsigned | twin.Signed](t elemType) []ModuleSpec {
+	return numberRunsModules[V](t, twin.RunsSum[V, uint32](), twin.RunsSum[V, uint64](), twin.RunsCombine[V]())
+}
+
+func floatRunsModules[V twin.Float](t elemType) []ModuleSpec {
+	return numberRunsModules[V](t, twin.RunsFloatSum[V, uint32](), twin.RunsFloatSum[V, uint64](), twin.RunsFloatCombine[V]())
+}
+
 // segmentModule are the kernels that make a bit an element of what describes
 // segments.
 func segmentModule() ModuleSpec {
@@ -535,6 +649,11 @@ var moduleTable = slices.Concat(
 	runModules[uint8](typeU8), runModules[uint16](typeU16), runModules[uint32](typeU32), runModules[uint64](typeU64),
 	selectModules[uint8](typeU8), selectModules[uint16](typeU16), selectModules[uint32](typeU32), selectModules[uint64](typeU64),
 	[]ModuleSpec{selectFlagsModule()},
+	runsModules[uint8](typeU8), runsModules[uint16](typeU16), runsModules[uint32](typeU32), runsModules[uint64](typeU64),
+	integerRunsModules[uint8](typeU8), integerRunsModules[uint16](typeU16), integerRunsModules[uint32](typeU32), integerRunsModules[uint64](typeU64),
+	integerRunsModules[int8](typeI8), integerRunsModules[int16](typeI16), integerRunsModules[int32](typeI32), integerRunsModules[int64](typeI64),
+	floatRunsModules[float32](typeF32), floatRunsModules[float64](typeF64),
+	[]ModuleSpec{runEndModule()},
 	[]ModuleSpec{rleIndexModule(), segmentModule(), lcsModule()},
 )
 

@@ -416,12 +416,17 @@ func (c *compaction) input(a *driver.Args, counting bool) *driver.Args {
 	case c.criterion.hasFlags():
 		a.Ptr(c.flags)
 	case c.criterion == byValue:
-		for _, v := range []uint64{c.values.fold, c.values.low, c.values.span} {
-			var word [8]byte
-			binary.LittleEndian.PutUint64(word[:], v)
-			a.Bytes(word[:c.size], int(c.size))
-		}
-		a.Uint32(c.values.negate)
+		c.values.append(a, c.size)
 	}
 	return a
+}
+
+// append adds the range to a kernel's arguments, for values of size bytes.
+func (r valueRange) append(a *driver.Args, size int64) {
+	for _, v := range []uint64{r.fold, r.low, r.span} {
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], v)
+		a.Bytes(word[:size], int(size))
+	}
+	a.Uint32(r.negate)
 }

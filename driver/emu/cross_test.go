@@ -169,6 +169,8 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 		return runPassCrossings(r, part, k, n, tiles, resident)
 	case part[0] == "rle":
 		return runCrossings(r, part, stem, k, n, tiles)
+	case part[0] == "run", part[0] == "runs":
+		return encodedCrossings(r, part, stem, n, tiles)
 	case part[0] == "segment":
 		return segmentCrossings(r, part, n, tiles)
 	default:
@@ -223,14 +225,14 @@ func segmentCrossings(r *rand.Rand, part []string, n, tiles int64) (list []cross
 
 // sized are numbers in the width that a kernel takes.
 func sized(v []uint64, typ string) []byte {
-	if typ == "u64" {
-		return bytesOf(v)
+	size := width(typ) / 8
+	b := make([]byte, 0, len(v)*size)
+	for _, x := range v {
+		for k := range size {
+			b = append(b, byte(x>>(8*k)))
+		}
 	}
-	w := make([]uint32, len(v))
-	for i := range v {
-		w[i] = uint32(v[i])
-	}
-	return bytesOf(w)
+	return b
 }
 
 // runCrossings are those of the run-length kernels.
