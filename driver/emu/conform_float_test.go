@@ -839,7 +839,7 @@ func triples() (rows [][]uint64) {
 
 func moveForms() (list []form) {
 	add := func(f form) { list = append(list, f) }
-	add(form{op: "selp.f64 of a constant NaN", in: []string{"f64", "pred"}, out: "f64", text: "selp.f64 $d, 0d7FFFFFFFFFFFFFFF, $a, $b;",
+	add(form{op: "selp.f64 of a constant NaN", in: []string{"f64", "pred"}, out: "b64", text: "selp.f64 $d, 0d7FFFFFFFFFFFFFFF, $a, $b;",
 		want: func(v []uint64) uint64 {
 			if v[1] != 0 {
 				return 1<<63 - 1
