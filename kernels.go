@@ -454,8 +454,8 @@ func reduceKernel(name string, t driver.Twin, params ...ParamKind) KernelSpec {
 // overlayParams are two encodings: a's values, ends and n, then b's.
 var overlayParams = []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamU64}
 
-// runsModules are what reads encodings by the bits of their values.
-func runsModules[V twin.Unsigned](t elemType) []ModuleSpec {
+// bitRunsModules are what reads encodings by the bits of their values.
+func bitRunsModules[V twin.Unsigned](t elemType) []ModuleSpec {
 	module := func(name, source string, kernels ...KernelSpec) ModuleSpec {
 		return ModuleSpec{
 			Name: name + "_" + t.name, Source: source, Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
@@ -649,7 +649,7 @@ var moduleTable = slices.Concat(
 	runModules[uint8](typeU8), runModules[uint16](typeU16), runModules[uint32](typeU32), runModules[uint64](typeU64),
 	selectModules[uint8](typeU8), selectModules[uint16](typeU16), selectModules[uint32](typeU32), selectModules[uint64](typeU64),
 	[]ModuleSpec{selectFlagsModule()},
-	runsModules[uint8](typeU8), runsModules[uint16](typeU16), runsModules[uint32](typeU32), runsModules[uint64](typeU64),
+	bitRunsModules[uint8](typeU8), bitRunsModules[uint16](typeU16), bitRunsModules[uint32](typeU32), bitRunsModules[uint64](typeU64),
 	integerRunsModules[uint8](typeU8), integerRunsModules[uint16](typeU16), integerRunsModules[uint32](typeU32), integerRunsModules[uint64](typeU64),
 	integerRunsModules[int8](typeI8), integerRunsModules[int16](typeI16), integerRunsModules[int32](typeI32), integerRunsModules[int64](typeI64),
 	floatRunsModules[float32](typeF32), floatRunsModules[float64](typeF64),

@@ -258,11 +258,10 @@ func markRuns[V Number, L RunLength](ctx context.Context, s *Stream, call string
 		return k, err
 	}
 	width := widthName(sizeOf[V]())
-	m, err := s.rt.module("runs_" + width)
+	last, err := s.rt.kernel("runs_"+width, "runs_last_"+width)
 	if err != nil {
 		return k, err
 	}
-	last := m.kernel("runs_last_" + width)
 	a := driver.NewArgs().Ptr(r.values).Ptr(k.ends).Uint64(uint64(r.n)).Ptr(k.keep)
 	return k, s.launch(last, last.tiles(r.n), r.n, a)
 }
@@ -272,7 +271,7 @@ func (k *keptRuns) scan(ctx context.Context, s *Stream, call string, lengthSize 
 	if r.n == 0 {
 		return 0, 0, nil
 	}
-	if ends, err = s.runEnds(call, r.lengths, lengthSize, r.n); err != nil {
+	if ends, err = s.scanRunEnds(call, r.lengths, lengthSize, r.n); err != nil {
 		return 0, 0, err
 	}
 	k.held = append(k.held, ends)
@@ -313,11 +312,10 @@ func overlayRuns[R Number, L RunLength](ctx context.Context, s *Stream, call str
 	}
 	k.values, k.ends = p, p+driver.Ptr(valueBytes)
 	k.keep = k.ends + driver.Ptr(endBytes)
-	m, err := s.rt.module(kernel.module)
+	overlay, err := s.rt.kernel(kernel.module, kernel.name)
 	if err != nil {
 		return k, err
 	}
-	overlay := m.kernel(kernel.name)
 	args := driver.NewArgs().Ptr(a.values).Ptr(aEnds).Uint64(uint64(a.n)).Ptr(b.values).Ptr(bEnds).Uint64(uint64(b.n)).
 		Uint32(kernel.op).Ptr(k.values).Ptr(k.ends).Ptr(k.keep)
 	return k, s.launch(overlay, overlay.tiles(k.n), k.n, args)
@@ -416,11 +414,10 @@ func equalRuns[V Number, L RunLength](ctx context.Context, s *Stream, call strin
 		return err == nil && aTotal == bTotal, err
 	}
 	width := widthName(sizeOf[V]())
-	m, err := s.rt.module("runs_" + width)
+	kernel, err := s.rt.kernel("runs_"+width, "runs_equal_"+width)
 	if err != nil {
 		return false, err
 	}
-	kernel := m.kernel("runs_equal_" + width)
 	_, differ, err := s.firstBad(ctx, func(differs driver.Ptr) error {
 		args := driver.NewArgs().Ptr(a.values).Ptr(aEnds).Uint64(uint64(a.n)).Ptr(b.values).Ptr(bEnds).Uint64(uint64(b.n)).Ptr(differs)
 		return s.launch(kernel, kernel.tiles(a.n+b.n), a.n+b.n, args)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"math/bits"
 	"reflect"
 
 	"github.com/ptxrun/ptxrun/driver"
@@ -233,7 +232,7 @@ func (s *Stream) reduceRuns(ctx context.Context, call, module, name string, r de
 	if r.n == 0 {
 		return nil, 0, nil
 	}
-	m, err := s.rt.module(module)
+	kernel, err := s.rt.kernel(module, name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -248,7 +247,7 @@ func (s *Stream) reduceRuns(ctx context.Context, call, module, name string, r de
 	if params != nil {
 		params(a)
 	}
-	if err := s.launch(m.kernel(name), blocks, r.n, a); err != nil {
+	if err := s.launch(kernel, blocks, r.n, a); err != nil {
 		return nil, 0, err
 	}
 	if err := s.download(ctx, bytesOf(partials), p); err != nil {
@@ -258,17 +257,18 @@ func (s *Stream) reduceRuns(ctx context.Context, call, module, name string, r de
 	for i := range partials {
 		counts[i] = partials[i].Elements
 	}
-	elements, err = sumElements(call, counts)
+	elements, err = sumElements(call, r.n, counts)
 	return partials, elements, err
 }
 
-// sumElements adds saturated numbers of elements.
-func sumElements(call string, counts []uint64) (int64, error) {
-	var total, carry uint64
+// sumElements adds saturated numbers of elements, of so many runs.
+func sumElements(call string, runs int64, counts []uint64) (int64, error) {
+	var total uint64
 	for _, n := range counts {
-		if total, carry = bits.Add64(total, n, 0); carry != 0 || total > math.MaxInt64 {
-			return 0, driver.Errorf(call, driver.ErrOverflow, "the sum of the lengths is beyond 2^63-1")
+		if n > math.MaxInt64-total {
+			return 0, tooManyElements(call, runs)
 		}
+		total += n
 	}
 	return int64(total), nil
 }
@@ -344,7 +344,7 @@ func countRuns[V Number, L RunLength](ctx context.Context, s *Stream, call strin
 func histogramRuns[V Number, L RunLength](ctx context.Context, s *Stream, call string, r deviceRuns, edges []V) ([]int64, error) {
 	for i, e := range edges {
 		if e != e || i > 0 && e < edges[i-1] {
-			return nil, driver.Errorf(call, driver.ErrInvalidValue, "edges[%d] is %v after %v; edges are numbers that do not decrease", i, e, edges[:i][max(0, i-1):])
+			return nil, driver.Errorf(call, driver.ErrInvalidValue, "edges[%d] is %v; edges are numbers that do not decrease", i, e)
 		}
 	}
 	counts := make([]int64, len(edges)+1)
@@ -352,7 +352,7 @@ func histogramRuns[V Number, L RunLength](ctx context.Context, s *Stream, call s
 		return counts, nil
 	}
 	t, length := numberName[V](), widthName(sizeOf[L]())
-	m, err := s.rt.module("runs_reduce_" + t)
+	kernel, err := s.rt.kernel("runs_reduce_"+t, "runs_histogram_"+t+"_"+length)
 	if err != nil {
 		return nil, err
 	}
@@ -371,13 +371,13 @@ func histogramRuns[V Number, L RunLength](ctx context.Context, s *Stream, call s
 	}
 	a := driver.NewArgs().Ptr(r.values).Ptr(r.lengths).Uint64(uint64(r.n)).Uint64(uint64(chunk)).
 		Ptr(onEdges).Uint64(uint64(len(counts))).Ptr(p).Ptr(onElements)
-	if err := s.launch(m.kernel("runs_histogram_"+t+"_"+length), blocks, r.n, a); err != nil {
+	if err := s.launch(kernel, blocks, r.n, a); err != nil {
 		return nil, err
 	}
 	if err := cmp.Or(s.download(ctx, bytesOf(elements), onElements), s.download(ctx, bytesOf(counts), p)); err != nil {
 		return nil, err
 	}
-	if _, err := sumElements(call, elements); err != nil {
+	if _, err := sumElements(call, r.n, elements); err != nil {
 		return nil, err
 	}
 	return counts, nil

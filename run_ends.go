@@ -108,7 +108,7 @@ func convertBuffers[Out, In any](call string, s *Stream, dst *Buffer[Out], dstNa
 }
 
 func endsOfLengths[E RunEnd, L RunLength](ctx context.Context, s *Stream, call string, dst, src driver.Ptr, n int64) error {
-	ends, err := s.runEnds(call, src, sizeOf[L](), n)
+	ends, err := s.scanRunEnds(call, src, sizeOf[L](), n)
 	if err != nil {
 		return err
 	}
@@ -272,19 +272,18 @@ func accessRuns[V Number, E RunEnd, I Index](ctx context.Context, s *Stream, cal
 		return driver.Errorf(call, driver.ErrInvalidValue, "indices[%d] is %d; the %d runs cover %d elements", k, index, a.runs, total)
 	}
 	width := widthName(sizeOf[V]())
-	m, err := s.rt.module("run_at_" + width)
+	kernel, err := s.rt.kernel("run_at_"+width, "run_at_"+width+"_"+suffix)
 	if err != nil {
 		return err
 	}
-	kernel := m.kernel("run_at_" + width + "_" + suffix)
 	args := driver.NewArgs().Ptr(a.values).Ptr(a.ends).Uint64(uint64(a.runs)).Ptr(a.indices).Uint64(uint64(a.n)).Ptr(a.out)
 	return s.launch(kernel, kernel.tiles(a.n), a.n, args)
 }
 
-// runEnds gives the stream the scan of n lengths, at least one, to run ends of 64
+// scanRunEnds gives the stream the scan of n lengths, at least one, to run ends of 64
 // bits, which it allocates. The sum saturates, so that an overflow is seen in the
 // last run end.
-func (s *Stream) runEnds(call string, lengths driver.Ptr, lengthSize, n int64) (driver.Ptr, error) {
+func (s *Stream) scanRunEnds(call string, lengths driver.Ptr, lengthSize, n int64) (driver.Ptr, error) {
 	ends, err := s.alloc(n * 8)
 	if err != nil {
 		return 0, err
@@ -300,14 +299,14 @@ func (s *Stream) runEnds(call string, lengths driver.Ptr, lengthSize, n int64) (
 	return ends, nil
 }
 
-// runTotal waits for the n run ends of runEnds and returns the last one.
+// runTotal waits for the n run ends of scanRunEnds and returns the last one.
 func (s *Stream) runTotal(ctx context.Context, call string, ends driver.Ptr, n int64) (int64, error) {
 	var total uint64
 	if err := s.download(ctx, bytesOfValue(&total), ends+driver.Ptr((n-1)*8)); err != nil {
 		return 0, err
 	}
 	if total > math.MaxInt64 {
-		return 0, driver.Errorf(call, driver.ErrOverflow, "the sum of %d lengths is beyond 2^63-1", n)
+		return 0, tooManyElements(call, n)
 	}
 	return int64(total), nil
 }
@@ -346,12 +345,11 @@ func (s *Stream) runLengths(e, l string, ends driver.Ptr, n int64, count, length
 
 // launchRunEnds launches a kernel of run ends over n runs or indices.
 func (s *Stream) launchRunEnds(name string, n int64, a *driver.Args) error {
-	m, err := s.rt.module("run_ends")
+	k, err := s.rt.kernel("run_ends", name)
 	if err != nil {
 		a.Release()
 		return err
 	}
-	k := m.kernel(name)
 	return s.launch(k, k.tiles(n), n, a)
 }
 
