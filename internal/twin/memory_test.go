@@ -40,6 +40,16 @@ func TestIllegalAddresses(t *testing.T) {
 		"expand":    {twin.RLEDecodePass[uint16, uint32](), []arg{ptr(n, 2), ptr(n, 4), u64(n), u64(0), u64(0), u64(0), ptr(1, 8), u64(0)}},
 		"finish":    {twin.RLEFinish[uint16, uint32, uint64](), []arg{ptr(n, 2), u64(n), ptr(1, 4), ptr(1, 8), u64(n), ptr(1, 2), ptr(1, 8)}},
 		"decode":    {twin.RLEDecode[uint16](), []arg{ptr(2, 2), ptr(2, 8), u64(2), ptr(1, 2), u64(1)}},
+		"ends":      {twin.RunEndsCheck[int32](), []arg{ptr(n, 4), u64(n), u64(9), ptr(1, 8)}},
+		"narrow":    {twin.RunEndsNarrow[int16](), []arg{ptr(n, 8), u64(n), ptr(n, 2)}},
+		"lengths":   {twin.RunLengths[int32, uint64](), []arg{ptr(n, 4), u64(n), u64(0), ptr(n, 8)}},
+		"index":     {twin.RunIndexCheck[int16, uint32](), []arg{ptr(n, 2), u64(n), ptr(n, 4), u64(n), ptr(1, 8)}},
+		"at":        {twin.RunAt[uint16, int32, uint32](), []arg{ptr(n, 2), ptr(n, 4), u64(n), ptr(n, 4), u64(n), ptr(n, 2)}},
+		"sum":       {twin.RunsSum[int16, uint32](), []arg{ptr(n, 2), ptr(n, 4), u64(n), u64(2048), ptr(1, 24)}},
+		"histogram": {twin.RunsHistogram[int16, uint32](), []arg{ptr(n, 2), ptr(n, 4), u64(n), u64(2048), ptr(3, 2), u64(4), ptr(4, 8), ptr(1, 8)}},
+		"combine":   {twin.RunsCombine[int16](), []arg{ptr(n, 2), ptr(n, 8), u64(n), ptr(n, 2), ptr(n, 8), u64(n), u32(0), ptr(2*n, 2), ptr(2*n, 8), ptr(2*n, 1)}},
+		"equal":     {twin.RunsEqual[uint16](), []arg{ptr(n, 2), ptr(n, 8), u64(n), ptr(n, 2), ptr(n, 8), u64(n), ptr(1, 8)}},
+		"last":      {twin.RunsLast[uint16](), []arg{ptr(n, 2), ptr(n, 8), u64(n), ptr(n, 1)}},
 		"lcs":       {twin.LCSSpinWait(), []arg{ptr(n, 1), u64(n), ptr(n, 1), u64(n), ptr(n*n, 4), u64(0)}},
 	}
 	for name, c := range cases {
