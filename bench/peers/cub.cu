@@ -9,7 +9,9 @@
 //   maximum:   element i is i + (hash(i) >> 44), so that the maximum keeps rising.
 //   operator:  element i is the map x -> m x + c with m = hash(i) >> 32 | 1 and
 //              c = hash(i), of 32 bits each.
-//   selection: the element i is kept if hash(i) is odd.
+//   keys:      element i has the key i / 61.
+//   selection: the element i is kept if hash(i) is odd, or if it is below 2^23;
+//              of neighbours, those of an even and the next odd i are equal.
 //
 // Temporary storage is allocated outside the timing. Sums are verified by
 // out[i] == out[i-1] op in[i] for every i. Sums of doubles are exact: they stay
@@ -19,6 +21,7 @@
 
 #include <cub/cub.cuh>
 #include <cuda/functional>
+#include <thrust/iterator/reverse_iterator.h>
 
 static Options options;
 
@@ -127,41 +130,143 @@ static void scan_figures() {
                                 });
 }
 
+struct Keys {
+    __host__ __device__ uint32_t operator()(uint64_t i) const { return uint32_t(i / 61); }
+};
+
+// SummedByKey is whether out is the scan of in that begins again at each key.
+struct SummedByKey {
+    const uint32_t *in, *out;
+    __device__ bool operator()(size_t i) const {
+        const bool begins = i == 0 || Keys()(i) != Keys()(i - 1);
+        return out[i] == (begins ? 0 : out[i - 1]) + in[i];
+    }
+};
+
+// SummedBackwards is whether out is the scan of in from the last element on.
+struct SummedBackwards {
+    const uint32_t *in, *out;
+    size_t n;
+    __device__ bool operator()(size_t i) const { return out[i] == (i + 1 == n ? 0 : out[i + 1]) + in[i]; }
+};
+
+// order_figure measures scan(storage, bytes, in, out, n) of one copy of numbers;
+// right(in, out) says whether an element is right. The last element is reported,
+// or the first.
+template <class Scan, class Right>
+void order_figure(const std::string &id, size_t bytes_an_element, Scan scan, Right right, bool last) {
+    const size_t n = options.size(28);
+    DeviceArray<uint32_t> in(n), out(n);
+    generate<<<1024, 256>>>(in.p, n, Numbers<uint32_t>());
+    LAUNCHED();
+    CHECK(cudaMemset(out, poison, n * sizeof(uint32_t)));
+    size_t bytes = storage_bytes([&](void *storage, size_t &bytes) { return scan(storage, bytes, in.p, out.p, int(n)); });
+    DeviceArray<char> storage(bytes);
+    const Figure f{id, n, double(n) * bytes_an_element, "GB/s"};
+    const double ms = measure(f, [&](size_t) { CHECK(scan(storage.p, bytes, in.p, out.p, int(n))); });
+    require(id, n, right(in.p, out.p));
+    uint32_t value = 0;
+    CHECK(cudaMemcpy(&value, out + (last ? n - 1 : 0), sizeof value, cudaMemcpyDeviceToHost));
+    report(f, ms, value);
+}
+
+static void order_figures() {
+    const std::string by_key = "scan/by-key/uint32/2^28", reverse = "scan/reverse/uint32/2^28";
+    if (options.wanted(by_key)) {
+        DeviceArray<uint32_t> keys(options.size(28));
+        generate<<<1024, 256>>>(keys.p, options.size(28), Keys());
+        LAUNCHED();
+        order_figure(by_key, 3 * sizeof(uint32_t),
+                     [&](void *storage, size_t &bytes, const uint32_t *in, uint32_t *out, int n) {
+                         return cub::DeviceScan::InclusiveSumByKey(storage, bytes, keys.p, in, out, n);
+                     },
+                     [](const uint32_t *in, const uint32_t *out) { return SummedByKey{in, out}; }, true);
+    }
+    if (options.wanted(reverse)) {
+        order_figure(reverse, 2 * sizeof(uint32_t),
+                     [](void *storage, size_t &bytes, const uint32_t *in, uint32_t *out, int n) {
+                         return cub::DeviceScan::InclusiveSum(storage, bytes, thrust::make_reverse_iterator(in + n), thrust::make_reverse_iterator(out + n), n);
+                     },
+                     [](const uint32_t *in, const uint32_t *out) { return SummedBackwards{in, out, options.size(28)}; }, false);
+    }
+}
+
 // ---- Selection ----
 
 struct Odd {
     __host__ __device__ uint8_t operator()(uint64_t i) const { return hash(i) & 1; }
 };
 
-static void select_figure() {
-    const std::string id = "select/flagged/uint32/2^28";
+struct Pairs {
+    __host__ __device__ uint32_t operator()(uint64_t i) const { return (uint32_t(i) & ~1u) + uint32_t(hash(i & ~uint64_t(1)) >> 63); }
+};
+
+struct Below {
+    uint32_t limit;
+    __host__ __device__ bool operator()(uint32_t v) const { return v < limit; }
+};
+
+// select_figure measures call(storage, bytes, in, flags, out, count, n), which keeps
+// the elements i for which keep(i). A partition writes the others behind them, as
+// CUB does: the last first.
+template <class Formula, class Keep, class Call>
+void select_figure(const std::string &name, bool flagged, bool partition, Formula formula, Keep keep, Call select) {
+    const std::string id = "select/" + name + "/uint32/2^28";
     if (!options.wanted(id)) return;
     const size_t n = options.size(28);
     DeviceArray<uint32_t> in(n), out(n), count(1);
     DeviceArray<uint8_t> flags(n);
-    generate<<<1024, 256>>>(in.p, n, Numbers<uint32_t>());
+    generate<<<1024, 256>>>(in.p, n, formula);
     generate<<<1024, 256>>>(flags.p, n, Odd());
     LAUNCHED();
     CHECK(cudaMemset(out, poison, n * sizeof(uint32_t)));
     CHECK(cudaMemset(count, poison, sizeof(uint32_t)));
-    const auto call = [&](void *storage, size_t &bytes) {
-        return cub::DeviceSelect::Flagged(storage, bytes, in.p, flags.p, out.p, count.p, int(n));
-    };
+    const auto call = [&](void *storage, size_t &bytes) { return select(storage, bytes, in.p, flags.p, out.p, count.p, int(n)); };
     size_t bytes = storage_bytes(call);
     DeviceArray<char> storage(bytes);
 
-    std::vector<uint32_t> want, got(n);
+    std::vector<uint32_t> want, others, got(n);
     for (size_t i = 0; i < n; i++) {
-        if (Odd()(i)) want.push_back(Numbers<uint32_t>()(i));
+        if (keep(i)) {
+            want.push_back(formula(i));
+        } else if (partition) {
+            others.push_back(formula(i));
+        }
     }
-    const Figure f{id, n, double(n) * (sizeof(uint32_t) + 1) + double(want.size()) * sizeof(uint32_t), "GB/s"};
+    const size_t want_kept = want.size();
+    want.insert(want.end(), others.rbegin(), others.rend());
+    const Figure f{id, n, double(n) * (sizeof(uint32_t) + flagged) + double(want.size()) * sizeof(uint32_t), "GB/s"};
     const double ms = measure(f, [&](size_t) { CHECK(call(storage.p, bytes)); });
     uint32_t kept = 0;
     CHECK(cudaMemcpy(&kept, count, sizeof kept, cudaMemcpyDeviceToHost));
     CHECK(cudaMemcpy(got.data(), out, n * sizeof(uint32_t), cudaMemcpyDeviceToHost));
-    if (kept != want.size()) fail(id, "the number kept is wrong");
+    if (kept != want_kept) fail(id, "the number kept is wrong");
     if (!std::equal(want.begin(), want.end(), got.begin())) fail(id, "the elements kept are wrong");
     report(f, ms, kept);
+}
+
+static void select_figures() {
+    const Numbers<uint32_t> numbers;
+    const Pairs pairs;
+    const Below below{1u << 23};
+    const auto odd = [](size_t i) { return Odd()(i) != 0; };
+    using In = const uint32_t *;
+    using Flags = const uint8_t *;
+    using Out = uint32_t *;
+    select_figure("flagged", true, false, numbers, odd, [](void *storage, size_t &bytes, In in, Flags flags, Out out, Out count, int n) {
+        return cub::DeviceSelect::Flagged(storage, bytes, in, flags, out, count, n);
+    });
+    select_figure("partition", true, true, numbers, odd, [](void *storage, size_t &bytes, In in, Flags flags, Out out, Out count, int n) {
+        return cub::DevicePartition::Flagged(storage, bytes, in, flags, out, count, n);
+    });
+    select_figure("where", false, false, numbers, [=](size_t i) { return below(numbers(i)); },
+                  [=](void *storage, size_t &bytes, In in, Flags, Out out, Out count, int n) {
+                      return cub::DeviceSelect::If(storage, bytes, in, out, count, n, below);
+                  });
+    select_figure("unique", false, false, pairs, [=](size_t i) { return i == 0 || pairs(i) != pairs(i - 1); },
+                  [](void *storage, size_t &bytes, In in, Flags, Out out, Out count, int n) {
+                      return cub::DeviceSelect::Unique(storage, bytes, in, out, count, n);
+                  });
 }
 
 // ---- Run-length encoding ----
@@ -238,7 +343,8 @@ int main(int argc, char **argv) {
     about("CUB " + std::to_string(CUB_MAJOR_VERSION) + "." + std::to_string(CUB_MINOR_VERSION) + "." + std::to_string(CUB_SUBMINOR_VERSION));
     ceiling_figures();
     scan_figures();
-    select_figure();
+    order_figures();
+    select_figures();
     for (uint32_t mean : {1u, 2u, 16u, 256u, 65536u}) encode_figure(mean);
     return 0;
 }
