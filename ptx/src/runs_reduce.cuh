@@ -3,6 +3,7 @@
 #include "block.cuh"
 #include "op.cuh"
 #include "search.cuh"
+#include "shared.cuh"
 
 // Reductions of a run-length encoding: run i is lengths[i] times values[i], and
 // takes no part if that is zero times.
@@ -126,9 +127,7 @@ struct RunsCount : Sum<uint64_t> {
 };
 
 __device__ __forceinline__ void atomic_add_shared(uint64_t *p, uint64_t v) {
-    uint64_t a;
-    asm("cvta.to.shared.u64 %0, %1;" : "=l"(a) : "l"(p));
-    asm volatile("red.shared.add.u64 [%0], %1;" : : "l"(a), "l"(v) : "memory");
+    asm volatile("red.shared.add.u64 [%0], %1;" : : "r"(shared_address(p)), "l"(v) : "memory");
 }
 
 constexpr unsigned histogram_bins = 2048;  // as many as a block counts by itself, in 16 KB
