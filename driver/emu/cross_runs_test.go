@@ -88,13 +88,18 @@ func encodedCrossings(r *rand.Rand, part []string, stem string, n, tiles int64) 
 	case "runs_last":
 		list = append(list, crossing{uint32(tiles), []value{memory(a.values), memory(a.ends), scalar(uint64(n)), result(make([]byte, n))}})
 	case "runs_equal", "runs_combine", "runs_compare":
-		// Two encodings of n runs together, of which one may have nearly all.
+		// Two encodings of n runs together; one run over all the others; all ends
+		// equal, with a tile's border between two of them.
 		size := int64(width(part[2]) / 8)
-		for _, na := range []int64{max(1, n/2), 1, n} {
+		for _, na := range []int64{max(1, n/2), n, n + 1} {
 			nb := max(1, n-na)
 			x, y := newEncoded(r, part[2], int(na)), newEncoded(r, part[2], int(nb))
 			total := max(x.ends[na-1], y.ends[nb-1]) + 1
 			x.ends[na-1], y.ends[nb-1] = total, total
+			if na > n {
+				nb = n
+				y.ends, y.values = x.ends[1:], newEncoded(r, part[2], int(nb)).values
+			}
 			grid := uint32(ceilDiv(na+nb, 128*7))
 			input := []value{memory(x.values), memory(x.ends), scalar(uint64(na)), memory(y.values), memory(y.ends), scalar(uint64(nb))}
 			if stem == "runs_equal" {
