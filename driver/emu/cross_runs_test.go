@@ -56,7 +56,10 @@ func encodedCrossings(r *rand.Rand, part []string, stem string, n, tiles int64) 
 		}
 		list = append(list, crossing{uint32(tiles), []value{memory([]byte{}), scalar(uint64(0)), memory(sized(indices, index)), scalar(uint64(n)), first}})
 	case "runs_sum", "runs_minmax", "runs_count", "runs_histogram":
-		const chunk = 2048
+		chunk := int64(2048)
+		if n > 2*chunk {
+			chunk *= 2 // the loop of loads ahead goes round twice
+		}
 		chunks := ceilDiv(n, chunk)
 		input := []value{memory(a.values), memory(sized(a.lengths, part[3])), scalar(uint64(n)), scalar(uint64(chunk))}
 		grid := uint32(chunks)
