@@ -19,8 +19,11 @@ type block struct {
 	barriers [16]barrier
 	live     int // threads that have not ended
 	threads  int
-	ended    lastEnd
-	index3   [3]lanes // %ctaid
+	// absent are the threads that have ended by exit. The ISA has barriers of the
+	// block go on without them; a kernel that returns before one is wrong.
+	absent int
+	ended  lastEnd
+	index3 [3]lanes // %ctaid
 
 	// changed is set when the block changes memory, moved when threads end or
 	// pass a barrier; turn clears them.
@@ -167,7 +170,7 @@ func (b *block) start(n uint64) {
 	for i := range b.barriers {
 		b.barriers[i].reset()
 	}
-	b.live, b.ended, b.stuck, b.changed = b.threads, lastEnd{}, stuckness{}, false
+	b.live, b.absent, b.ended, b.stuck, b.changed = b.threads, 0, lastEnd{}, stuckness{}, false
 	clear(b.written)
 	if b.races != nil {
 		b.races.reset()
@@ -238,9 +241,14 @@ func (b *block) change(visible bool) {
 
 // exited takes note of threads that have ended at an instruction.
 func (b *block) exited(w *warp, mask uint32, pc int32) {
-	b.live -= bits.OnesCount32(mask)
+	n := bits.OnesCount32(mask)
+	b.live -= n
 	b.moved = true
-	b.ended = lastEnd{w, bits.TrailingZeros32(mask), pc}
+	if b.launch.program.code[pc].name == "exit" {
+		b.absent += n
+	} else {
+		b.ended = lastEnd{w, bits.TrailingZeros32(mask), pc}
+	}
 	if b.live > 0 {
 		for id := range b.barriers {
 			if bar := &b.barriers[id]; bar.threads > 0 && bar.expected == 0 {
@@ -273,9 +281,9 @@ func (b *block) complete(id int) {
 			}
 			in := &code[g.pc]
 			if b.launch.checks.sync {
-				if bar.expected == 0 && b.live < b.threads {
+				if bar.expected == 0 && b.live+b.absent < b.threads {
 					e := b.ended
-					w.fault(in, g.mask, faultPartial, threads, b.threads, e.warp.thread(e.lane), code[e.pc].line)
+					w.fault(in, g.mask, faultPartial, threads, b.threads-b.absent, e.warp.thread(e.lane), code[e.pc].line)
 				}
 				if first >= 0 && first != g.pc && in.barrier.aligned {
 					w.fault(in, g.mask, faultDivergent, code[first].line, in.line)

@@ -35,11 +35,10 @@ func memory[T any](s []T) value { return value{memory: bytesOf(s)} }
 func result[T any](s []T) value { return value{memory: bytesOf(s), out: true} }
 func scalar[T any](v T) value   { return value{scalar: slices.Clone(bytesOf([]T{v}))} }
 
-// launch runs the crossing on one device and returns its results.
-func (c *crossing) launch(r *rig, k driver.Kernel, spec ptxrun.KernelSpec) ([][]byte, error) {
-	defer r.release()
+// arguments puts the crossing's memory on a device, which the rig releases, and
+// packs its arguments.
+func (c *crossing) arguments(r *rig) (*driver.Args, []driver.Ptr) {
 	a := driver.NewArgs()
-	defer a.Release()
 	at := make([]driver.Ptr, len(c.args))
 	for i, v := range c.args {
 		switch {
@@ -53,6 +52,24 @@ func (c *crossing) launch(r *rig, k driver.Kernel, spec ptxrun.KernelSpec) ([][]
 			a.Ptr(at[i])
 		}
 	}
+	return a, at
+}
+
+// results are the outputs that lie at those addresses.
+func (c *crossing) results(r *rig, at []driver.Ptr) (out [][]byte) {
+	for i, v := range c.args {
+		if v.out {
+			out = append(out, download[byte](r, at[i], len(v.memory)))
+		}
+	}
+	return out
+}
+
+// launch runs the crossing on one device and returns its results.
+func (c *crossing) launch(r *rig, k driver.Kernel, spec ptxrun.KernelSpec) ([][]byte, error) {
+	defer r.release()
+	a, at := c.arguments(r)
+	defer a.Release()
 	config := driver.Config{Grid: driver.D1(c.grid), Block: driver.D1(uint32(spec.Block))}
 	if r.dev.Info().Kind != driver.KindCPU { // where twins need none
 		config.Shared = spec.Shared
@@ -63,13 +80,7 @@ func (c *crossing) launch(r *rig, k driver.Kernel, spec ptxrun.KernelSpec) ([][]
 	if err := r.stream.Synchronize(); err != nil {
 		return nil, err
 	}
-	var out [][]byte
-	for i, v := range c.args {
-		if v.out {
-			out = append(out, download[byte](r, at[i], len(v.memory)))
-		}
-	}
-	return out, nil
+	return c.results(r, at), nil
 }
 
 // elements are n values of a type, small whole numbers, so that sums and

@@ -1,0 +1,147 @@
+// Package aggregate rewrites PTX so that many launches of a kernel become one.
+//
+// The rewritten kernel is launched once over the sum of the children's grids.
+// Each of its blocks finds the child that it belongs to, by a search in the
+// prefix sums of the children's block counts, and sees that child's arguments,
+// grid, block, blockIdx and threadIdx; threads beyond the child's block end at
+// once. This is launch aggregation as in El Hajj, Gómez-Luna, Li, Chang, Milojicic
+// and Hwu, KLAP: Kernel launch aggregation and promotion for optimizing dynamic
+// parallelism, MICRO 2016, made on PTX at load time instead of on source text.
+//
+// The package changes text and knows no device. What is refused, and why, is
+// listed at [Rewrite].
+package aggregate
+
+import (
+	"encoding/binary"
+
+	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/ptx/ast"
+)
+
+// Suffix is what the aggregated entry's name has more than the kernel's.
+const Suffix = "_aggregated"
+
+// Param is a parameter of the original kernel.
+type Param struct {
+	Name   string
+	Offset int // in the kernel's parameter block
+	Size   int // bytes
+	Align  int // bytes, a power of two
+}
+
+// Entry describes a kernel and what an aggregated launch of it needs.
+type Entry struct {
+	Kernel string // the original entry
+	Name   string // the aggregated one
+	Params []Param
+
+	// MaxThreads bounds the threads of a child's block, 0 where the PTX sets no
+	// bound. Block is the only block that a child can have, zero if any will do.
+	MaxThreads int
+	Block      driver.Dim3
+
+	// Coarse is set if blocks take one child block after the other, so that a
+	// launch may have fewer blocks than its children have.
+	Coarse bool
+}
+
+// Bytes is the size of the original kernel's parameter block.
+func (e *Entry) Bytes() int {
+	if len(e.Params) == 0 {
+		return 0
+	}
+	p := e.Params[len(e.Params)-1]
+	return p.Offset + p.Size
+}
+
+// ConfigBytes is the size of a child's configuration in device memory: the grid's
+// and the block's three sizes and the bytes of dynamic shared memory, each
+// 32 bits, and 32 bits of zero.
+const ConfigBytes = 32
+
+// PutConfig writes a child's configuration to b.
+func PutConfig(b []byte, c driver.Config) {
+	for i, v := range [8]uint32{c.Grid.X, c.Grid.Y, c.Grid.Z, c.Block.X, c.Block.Y, c.Block.Z, uint32(c.Shared), 0} {
+		binary.LittleEndian.PutUint32(b[4*i:], v)
+	}
+}
+
+// GetConfig reads what PutConfig wrote.
+func GetConfig(b []byte) driver.Config {
+	var v [7]uint32
+	for i := range v {
+		v[i] = binary.LittleEndian.Uint32(b[4*i:])
+	}
+	return driver.Config{Grid: driver.Dim3{X: v[0], Y: v[1], Z: v[2]}, Block: driver.Dim3{X: v[3], Y: v[4], Z: v[5]}, Shared: int64(v[6])}
+}
+
+// Column is where the children's values of something lie: child c's is at
+// Base + c·Stride. What is equal for all children is there once, with stride 0.
+type Column struct {
+	Base   driver.Ptr
+	Stride uint32
+}
+
+// Launch is the argument list of an aggregated entry. All pointers are to device
+// memory.
+type Launch struct {
+	Children uint32
+	// First and End are the range of blocks of this launch, counted over all
+	// children.
+	First, End uint64
+	// Starts has a uint64 for each child: the sum of the blocks of those before
+	// it. It is 0 where all children have Blocks blocks each.
+	Starts  driver.Ptr
+	Blocks  uint64
+	Configs Column
+	Args    []Column // one for each of Entry.Params
+}
+
+// Pack returns the parameter block, which the caller releases.
+func (l *Launch) Pack() *driver.Args {
+	a := driver.NewArgs().Uint32(l.Children).Uint32(l.Configs.Stride)
+	a.Uint64(l.First).Uint64(l.End).Ptr(l.Starts).Uint64(l.Blocks).Ptr(l.Configs.Base)
+	for _, c := range l.Args {
+		a.Ptr(c.Base)
+	}
+	for _, c := range l.Args {
+		a.Uint32(c.Stride)
+	}
+	return a
+}
+
+// Unpack reads a parameter block of a kernel with that many parameters.
+func Unpack(r *driver.ArgReader, params int) Launch {
+	l := Launch{Children: r.Uint32()}
+	l.Configs.Stride = r.Uint32()
+	l.First, l.End, l.Starts, l.Blocks, l.Configs.Base = r.Uint64(), r.Uint64(), r.Ptr(), r.Uint64(), r.Ptr()
+	l.Args = make([]Column, params)
+	for i := range l.Args {
+		l.Args[i].Base = r.Ptr()
+	}
+	for i := range l.Args {
+		l.Args[i].Stride = r.Uint32()
+	}
+	return l
+}
+
+// Describe returns a kernel's parameters and bounds without rewriting it.
+//
+// Errors: ErrNotFound where the module has no such entry, ErrNotSupported for a
+// parameter that has no size, such as a texture reference.
+func Describe(f *ast.File, name, kernel string) (*Entry, error) {
+	r := &rewriter{name: name, file: f}
+	return r.describe(kernel)
+}
+
+// HasGlobals reports whether a module has variables in global memory. A copy of
+// the module would have its own.
+func HasGlobals(f *ast.File) bool {
+	for _, d := range f.Decls {
+		if v, ok := d.(*ast.Var); ok && v.Space == "global" {
+			return true
+		}
+	}
+	return false
+}
