@@ -27,6 +27,7 @@ type Runtime struct {
 	fallback error
 
 	retiring sync.WaitGroup // streams whose work is still running
+	rewrites sync.Map       // rewritten kernels, by rewriteKey
 
 	mu     sync.Mutex
 	closed bool

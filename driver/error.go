@@ -130,6 +130,7 @@ type Error struct {
 
 	Kernel      string // at launches and kernel faults
 	Grid, Block Dim3   // at launches
+	At          *Dim3  // at kernel faults, the index of the block, where the device says it
 	N           int64  // the problem's size, at launches
 	Need        int64  // with ErrTooSmall, what is needed: elements, or bytes of a workspace
 	Log         string // the PTX compiler's log, when a module was refused

@@ -62,9 +62,11 @@ var faults = [...]struct {
 func (w *warp) fault(in *instr, mask uint32, kind faultKind, args ...any) {
 	f := faults[kind]
 	lane := bits.TrailingZeros32(mask) & 31
+	at := w.block.index
 	panic(&driver.Error{
 		Op:   "Launch",
 		Code: f.code,
+		At:   &at,
 		Detail: fmt.Sprintf("%s at line %d of %s, thread %s of block %s: ", in.name, in.line, w.block.launch.program.name,
 			w.thread(lane), triple(w.block.index)) + fmt.Sprintf(f.format, args...),
 	})

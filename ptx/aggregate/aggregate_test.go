@@ -20,7 +20,10 @@ import (
 
 //go:generate sh testdata/build.sh
 
-const programs = "testdata/children.ptx"
+const (
+	programs  = "testdata/children.ptx"
+	functions = "testdata/functions.ptx"
+)
 
 // mix is a parameter of the kernel position.
 type mix struct {
@@ -43,6 +46,7 @@ func shape(r *rand.Rand, n uint32) driver.Dim3 {
 
 // family makes random children of one kernel, of elements of size bytes.
 type family struct {
+	file   string
 	kernel string
 	size   int
 	coarse bool
@@ -51,23 +55,23 @@ type family struct {
 }
 
 var families = []family{
-	{kernel: "position", size: 8, coarse: true, args: func(r *rand.Rand, c driver.Config, in, out driver.Ptr) [][]byte {
+	{file: programs, kernel: "position", size: 8, coarse: true, args: func(r *rand.Rand, c driver.Config, in, out driver.Ptr) [][]byte {
 		m := mix{tail: uint8(r.Uint32())}
 		for i := range m.v {
 			m.v[i] = r.Uint32()
 		}
 		return [][]byte{word(out), word(uint8(r.Uint32())), word(m), word(float64(r.IntN(1000))), word(uint16(r.Uint32()))}
 	}},
-	{kernel: "functions", size: 4, args: func(r *rand.Rand, c driver.Config, in, out driver.Ptr) [][]byte {
+	{file: functions, kernel: "functions", size: 4, args: func(r *rand.Rand, c driver.Config, in, out driver.Ptr) [][]byte {
 		return [][]byte{word(out), word(r.Uint32N(9))}
 	}},
-	{kernel: "reversed", size: 4, config: func(r *rand.Rand, c *driver.Config) {
+	{file: programs, kernel: "reversed", size: 4, config: func(r *rand.Rand, c *driver.Config) {
 		c.Grid, c.Block = driver.D1(uint32(c.Grid.Count())), driver.D1(uint32(c.Block.Count()))
 		c.Shared = int64(4*c.Block.X) + int64(r.IntN(3)*64)
 	}, args: func(r *rand.Rand, c driver.Config, in, out driver.Ptr) [][]byte {
 		return [][]byte{word(in), word(out)}
 	}},
-	{kernel: "added", size: 4, coarse: true, config: func(r *rand.Rand, c *driver.Config) {
+	{file: programs, kernel: "added", size: 4, coarse: true, config: func(r *rand.Rand, c *driver.Config) {
 		c.Grid, c.Block = driver.D1(uint32(c.Grid.Count())), driver.D1(uint32(c.Block.Count()))
 	}, args: func(r *rand.Rand, c driver.Config, in, out driver.Ptr) [][]byte {
 		n := c.Grid.Count() * c.Block.Count()
@@ -101,8 +105,8 @@ func (f *family) children(r *rand.Rand, n int, in, out driver.Ptr, most uint32) 
 // TestEqualsSeparateLaunches launches random children of each kernel as one, and
 // requires what separate launches leave in memory.
 func TestEqualsSeparateLaunches(t *testing.T) {
-	f := parse(t, programs)
 	for _, fam := range families {
+		f := parse(t, fam.file)
 		for _, coarse := range []bool{false, true} {
 			if coarse && !fam.coarse {
 				continue
@@ -252,7 +256,7 @@ func TestDescription(t *testing.T) {
 
 // TestNamesThatAreTaken rewrites what was rewritten before.
 func TestNamesThatAreTaken(t *testing.T) {
-	once, entries, err := aggregate.Rewrite(parse(t, programs), aggregate.Options{}, "functions")
+	once, entries, err := aggregate.Rewrite(parse(t, functions), aggregate.Options{}, "functions")
 	require.NoError(t, err)
 	twice, _, err := aggregate.Rewrite(once, aggregate.Options{Keep: true}, entries[0].Name)
 	require.NoError(t, err)
@@ -323,9 +327,11 @@ func BenchmarkRewrite(b *testing.B) {
 }
 
 func FuzzRewrite(f *testing.F) {
-	text, err := os.ReadFile(programs)
-	require.NoError(f, err)
-	f.Add(text, true, false)
+	for _, name := range []string{programs, functions} {
+		text, err := os.ReadFile(name)
+		require.NoError(f, err)
+		f.Add(text, true, false)
+	}
 	f.Add([]byte(head+".func f() { .reg .b32 %r<2>; mov.u32 %r1, %tid.y; ret; } .global .u64 t[1] = {f}; .entry k() { .reg .b64 %d<2>; P: .callprototype _ (); ld.global.u64 %d1, [t]; call %d1, P; }"), true, false)
 	f.Add([]byte(head+".entry k(.param .u64 a) .maxntid 33 { .reg .b64 %r<3>; mov.u64 %r1, a+8; { .param .b64 a; ld.param.u64 %r2, [a]; } ld.param.v2.u64 {%r1, %r2}, [a]; }"), false, true)
 	f.Fuzz(func(t *testing.T, text []byte, keep, coarse bool) {

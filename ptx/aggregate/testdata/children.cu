@@ -23,23 +23,6 @@ extern "C" __global__ void position(uint64_t *out, uint8_t a, Mix m, double d, u
     out[block * blockDim.x * blockDim.y * blockDim.z + thread] = h;
 }
 
-// Functions that find out for themselves where they are.
-__device__ __attribute__((noinline)) uint32_t linear_thread() {
-    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-}
-__device__ __attribute__((noinline)) uint32_t linear_block() {
-    return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-}
-__device__ __attribute__((noinline)) uint32_t element() {
-    return linear_block() * (blockDim.x * blockDim.y * blockDim.z) + linear_thread();
-}
-__device__ __attribute__((noinline)) uint32_t twice(uint32_t v) { return 2 * v; }
-
-typedef uint32_t (*Where)();
-__device__ Where places[3] = {linear_thread, linear_block, element};
-
-extern "C" __global__ void functions(uint32_t *out, uint32_t which) { out[element()] = twice(places[which % 3]()) + threadIdx.y; }
-
 // reversed turns each block's values around by way of dynamic shared memory and
 // adds the sum of the block's warp.
 extern __shared__ uint32_t dynamic[];

@@ -1,0 +1,723 @@
+package ptxrun
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"reflect"
+	"sort"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/ptx/aggregate"
+	"github.com/ptxrun/ptxrun/ptx/ast"
+)
+
+// Aggregator turns many launches of one kernel into few. What is given to Launch
+// is recorded on the host, and a flush launches all of it at once: a kernel made
+// from the PTX at load time, in which each block finds the launch that it belongs
+// to. Source: El Hajj et al., KLAP, MICRO 2016; see [aggregate].
+//
+// The launches of a flush, its children, run at a time and in no order, as
+// launches on different streams do; so do different flushes. A child sees its own
+// grid, block, indices, arguments and dynamic shared memory. An argument that is
+// equal for all children of a flush is kept once. Every flush gives its blocks the
+// threads of its largest, rounded up to whole warps, and its most dynamic shared
+// memory.
+//
+// An aggregator is safe for concurrent use, and allocates nothing for a launch
+// once it has seen flushes of the same size.
+type Aggregator struct {
+	rt     *Runtime
+	kernel *Kernel
+	launch *Kernel       // the aggregated entry
+	mod    driver.Module // of launch alone, or nil
+	c      aggregateConfig
+
+	slots   chan struct{}  // taken by flushes that run
+	running sync.WaitGroup // flushes that are begun
+
+	mu     sync.Mutex
+	closed bool
+	types  []reflect.Type // last accepted for each parameter
+	open   *recording     // nil while nothing is recorded
+	idle   []*recording
+	timer  *time.Timer
+}
+
+type aggregateConfig struct {
+	count, inFlight int
+	bytes           int64
+	after           time.Duration
+	coarse          int
+}
+
+// AggregateOption changes what [Runtime.Aggregate] does.
+type AggregateOption func(*aggregateConfig)
+
+// WithFlushCount flushes when that many children are recorded. The default is 8192.
+func WithFlushCount(n int) AggregateOption { return func(c *aggregateConfig) { c.count = n } }
+
+// WithFlushBytes flushes when arguments and configurations take that many bytes.
+// The default is 1 MiB.
+func WithFlushBytes(n int64) AggregateOption { return func(c *aggregateConfig) { c.bytes = n } }
+
+// WithFlushAfter flushes when the oldest child was recorded that long ago. The
+// default is a millisecond; with 0 only count, bytes and Flush do.
+func WithFlushAfter(d time.Duration) AggregateOption { return func(c *aggregateConfig) { c.after = d } }
+
+// WithFlushesInFlight bounds the flushes that run at a time. A Launch that makes
+// one flush too many waits for one to end. The default is 4.
+func WithFlushesInFlight(n int) AggregateOption { return func(c *aggregateConfig) { c.inFlight = n } }
+
+// WithCoarsening gives each block of an aggregated launch about n blocks of
+// children, one after the other. It pays where blocks do little. The kernel must
+// have no barriers and no shared memory, and its module no variables in global
+// memory.
+func WithCoarsening(n int) AggregateOption { return func(c *aggregateConfig) { c.coarse = n } }
+
+// Aggregate makes an aggregator of a kernel. Rewriting the PTX is cached by its
+// content for as long as the runtime is open.
+//
+// Errors: ErrNotSupported, with the PTX line and the reason, for kernels that
+// cannot be aggregated, which are those that use clusters, depend on other
+// launches, synchronise their grid as a whole, or take a parameter's address where
+// it cannot be kept; ErrInvalidValue for options that make no sense; ErrNil,
+// ErrClosed, ErrWrongDevice, and those of loading.
+func (rt *Runtime) Aggregate(k *Kernel, opts ...AggregateOption) (*Aggregator, error) {
+	const op = "Aggregate"
+	if err := rt.begin(op); err != nil {
+		return nil, err
+	}
+	defer rt.end()
+	if k == nil {
+		return nil, driver.Errorf(op, driver.ErrNil, "kernel")
+	}
+	if k.m.rt != rt {
+		return nil, driver.Errorf(op, driver.ErrWrongDevice, "kernel %s", k.Name())
+	}
+	c := aggregateConfig{count: 8192, bytes: 1 << 20, after: time.Millisecond, inFlight: 4, coarse: 1}
+	for _, o := range opts {
+		if o == nil {
+			return nil, driver.Errorf(op, driver.ErrNil, "option")
+		}
+		o(&c)
+	}
+	if c.count < 1 || c.count > maxChildren || c.bytes < 1 || c.after < 0 || c.inFlight < 1 || c.coarse < 1 {
+		return nil, driver.Errorf(op, driver.ErrInvalidValue, "a flush of %d children or %d bytes, after %v, %d in flight, coarsening by %d",
+			c.count, c.bytes, c.after, c.inFlight, c.coarse)
+	}
+	launch, mod, err := k.m.aggregated(k.Name(), c.coarse > 1)
+	if err != nil {
+		return nil, named(op, err)
+	}
+	a := &Aggregator{rt: rt, kernel: k, launch: launch, mod: mod, c: c, slots: make(chan struct{}, c.inFlight),
+		types: make([]reflect.Type, len(k.entry.Params))}
+	if c.after > 0 {
+		a.timer = time.AfterFunc(c.after, a.expired)
+		a.timer.Stop()
+	}
+	return a, nil
+}
+
+// maxChildren is how many children an aggregated launch can tell apart.
+const maxChildren = 1<<31 - 1
+
+// rewriteKey finds a rewritten kernel by what it was made from.
+type rewriteKey struct {
+	hash   [32]byte
+	kernel string
+	coarse bool
+}
+
+type rewritten struct {
+	text  []byte
+	entry *aggregate.Entry
+}
+
+// aggregated returns a kernel's aggregated entry, and the module that has only it
+// if it was not loaded with the kernel.
+func (m *Module) aggregated(kernel string, coarse bool) (*Kernel, driver.Module, error) {
+	if err := m.refused[kernel]; err != nil {
+		return nil, nil, err
+	}
+	if e := m.beside[kernel]; e != nil {
+		if coarse {
+			return nil, nil, driver.Errorf("", driver.ErrNotSupported, "coarsening %s: %s has variables in global memory", kernel, m.name)
+		}
+		k, err := m.mod.Kernel(e.Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		a, err := newKernel(m, e, k)
+		return a, nil, err
+	}
+	key := rewriteKey{m.hash, kernel, coarse}
+	if _, ok := m.rt.rewrites.Load(key); !ok {
+		f, entries, err := aggregate.Rewrite(m.file, aggregate.Options{Name: m.name, Coarse: coarse}, kernel)
+		if err != nil {
+			return nil, nil, err
+		}
+		m.rt.rewrites.Store(key, rewritten{[]byte(f.String()), entries[0]})
+	}
+	v, _ := m.rt.rewrites.Load(key)
+	r := v.(rewritten)
+	img := driver.Image{Name: m.name + ", aggregated", PTX: r.text, Twins: map[string]driver.Twin{}}
+	if t := m.twins[kernel]; t != nil {
+		img.Twins[r.entry.Name] = aggregatedTwin(t, r.entry)
+	}
+	mod, err := m.rt.dev.Load(img)
+	if err != nil {
+		return nil, nil, err
+	}
+	k, err := mod.Kernel(r.entry.Name)
+	if err != nil {
+		return nil, nil, errors.Join(err, mod.Close())
+	}
+	a, err := newKernel(m, r.entry, k)
+	if err != nil {
+		return nil, nil, errors.Join(err, mod.Close())
+	}
+	return a, mod, nil
+}
+
+// withAggregated is the module with the aggregated version of every entry beside
+// it, so that they see the same variables in global memory.
+func (m *Module) withAggregated() (driver.Image, error) {
+	m.beside, m.refused = map[string]*aggregate.Entry{}, map[string]error{}
+	o := aggregate.Options{Name: m.name, Keep: true}
+	var kernels []string
+	for _, d := range m.file.Decls {
+		f, ok := d.(*ast.Func)
+		if !ok || !f.Entry || f.Body == nil {
+			continue
+		}
+		if _, _, err := aggregate.Rewrite(m.file, o, f.Name); err != nil {
+			m.refused[f.Name] = err
+			continue
+		}
+		kernels = append(kernels, f.Name)
+	}
+	f, entries, err := aggregate.Rewrite(m.file, o, kernels...)
+	if err != nil {
+		return driver.Image{}, err
+	}
+	img := driver.Image{Name: m.name, PTX: []byte(f.String()), Twins: map[string]driver.Twin{}}
+	for name, t := range m.twins {
+		img.Twins[name] = t
+	}
+	for i, e := range entries {
+		m.beside[kernels[i]] = e
+		if t := m.twins[kernels[i]]; t != nil {
+			img.Twins[e.Name] = aggregatedTwin(t, e)
+		}
+	}
+	return img, nil
+}
+
+// aggregatedTwin is the Go form of an aggregated entry: the kernel's twin, once
+// for each child.
+func aggregatedTwin(twin driver.Twin, e *aggregate.Entry) driver.Twin {
+	return func(l *driver.TwinLaunch) error {
+		g := aggregate.Unpack(&l.Args, len(e.Params))
+		at := func(c aggregate.Column, child int64, size int) ([]byte, error) {
+			return l.Mem.Resolve(c.Base+driver.Ptr(child*int64(c.Stride)), int64(size))
+		}
+		var block uint64
+		for child := range int64(g.Children) {
+			b, err := at(g.Configs, child, aggregate.ConfigBytes)
+			if err != nil {
+				return err
+			}
+			c := aggregate.GetConfig(b)
+			n := c.Grid.Count()
+			start := block
+			block += n
+			if n == 0 || start < g.First || start >= g.End {
+				continue // of a launch before or behind this one
+			}
+			a := driver.NewArgs()
+			for i, p := range e.Params {
+				if b, err = at(g.Args[i], child, p.Size); err != nil {
+					a.Release()
+					return err
+				}
+				a.Bytes(b, p.Align)
+			}
+			err = twin(&driver.TwinLaunch{Config: c, Args: a.Reader(), Mem: l.Mem, Parallel: l.Parallel})
+			a.Release()
+			if err != nil {
+				return childError(err, child, c)
+			}
+		}
+		return nil
+	}
+}
+
+// childError names the child whose launch failed.
+func childError(err error, child int64, c driver.Config) error {
+	e := driver.Error{Op: "Launch", Code: driver.ErrLaunchFailed, Detail: err.Error()}
+	if de, ok := errors.AsType[*driver.Error](err); ok {
+		e = *de
+	}
+	e.Detail = "child " + decimal(child) + ": " + e.Detail
+	e.Grid, e.Block = c.Grid, c.Block
+	return &e
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// Pending is a launch that was given to an aggregator. The zero Pending is
+// complete.
+type Pending struct{ f *flushed }
+
+// flushed is the outcome of one flush, for all its children.
+type flushed struct {
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+// Wait blocks until the launch is complete and returns its error, or ctx's if
+// that is done first; the launch goes on then. A launch whose flush failed on the
+// device has failed, whichever of the flush's children was at fault.
+func (p Pending) Wait(ctx context.Context) error {
+	if ctx == nil {
+		return driver.Errorf("Pending.Wait", driver.ErrNil, "context")
+	}
+	if p.f == nil {
+		return nil
+	}
+	select {
+	case <-p.f.done:
+		return p.f.err
+	default:
+	}
+	select {
+	case <-p.f.done:
+		return p.f.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Done is closed when the launch is complete; nil, which blocks, if it was
+// complete when it was given.
+func (p Pending) Done() <-chan struct{} {
+	if p.f == nil {
+		return nil
+	}
+	return p.f.done
+}
+
+// column are the values of one parameter in the order of the children. While they
+// are all equal there is only the first.
+type column struct {
+	size, stride int
+	varies       bool
+	data         []byte
+}
+
+// add appends child n's value.
+func (c *column) add(n int, v []byte) {
+	if n == 0 {
+		c.varies, c.data = false, c.data[:0]
+		c.append(v)
+		return
+	}
+	if !c.varies {
+		if bytes.Equal(v, c.data[:c.size]) {
+			return
+		}
+		c.varies = true
+		for range n - 1 {
+			c.append(c.data[:c.size])
+		}
+	}
+	c.append(v)
+}
+
+func (c *column) append(v []byte) {
+	c.data = append(c.data, v...)
+	for len(c.data)%c.stride != 0 {
+		c.data = append(c.data, 0)
+	}
+}
+
+// column describes the values once they lie at p.
+func (c *column) at(p driver.Ptr) aggregate.Column {
+	if c.varies {
+		return aggregate.Column{Base: p, Stride: uint32(c.stride)}
+	}
+	return aggregate.Column{Base: p}
+}
+
+// recording are the children of one flush.
+type recording struct {
+	f        *flushed
+	children int
+	configs  column
+	args     []column
+	starts   []byte // uint64 each: the blocks of the children before
+	blocks   uint64
+	each     uint64 // blocks of the first child
+	unequal  bool
+	threads  uint64
+	shared   int64
+	config   [aggregate.ConfigBytes]byte
+}
+
+func newRecording(e *aggregate.Entry) *recording {
+	r := &recording{configs: column{size: aggregate.ConfigBytes, stride: aggregate.ConfigBytes}}
+	for _, p := range e.Params {
+		r.args = append(r.args, column{size: p.Size, stride: (p.Size + p.Align - 1) &^ (p.Align - 1)})
+	}
+	return r
+}
+
+func (r *recording) reset() {
+	r.children, r.blocks, r.unequal, r.threads, r.shared = 0, 0, false, 0, 0
+	r.starts = r.starts[:0]
+	r.f = &flushed{done: make(chan struct{})}
+}
+
+// add records a child of n blocks.
+func (r *recording) add(c driver.Config, n uint64, rt *Runtime, args []any) {
+	i := r.children
+	if i == 0 {
+		r.each = n
+	}
+	r.unequal = r.unequal || n != r.each
+	aggregate.PutConfig(r.config[:], c)
+	r.configs.add(i, r.config[:])
+	for k := range args {
+		v, _ := argument(rt, args[k]) // checked
+		r.args[k].add(i, v)
+	}
+	r.starts = binary.LittleEndian.AppendUint64(r.starts, r.blocks)
+	r.blocks += n
+	r.threads = max(r.threads, c.Block.Count())
+	r.shared = max(r.shared, c.Shared)
+	r.children++
+}
+
+// bytes is what the recording takes.
+func (r *recording) bytes() int64 {
+	n := int64(len(r.starts) + len(r.configs.data))
+	for i := range r.args {
+		n += int64(len(r.args[i].data))
+	}
+	return n
+}
+
+// Launch records a launch of the kernel, with arguments as for [Stream.Launch].
+// The launch is complete when the Pending says so, and is made by a later flush:
+// when the recorded launches have become many or old, or when asked. What it reads
+// must be complete when Launch is called, and stay until it is. A launch of no
+// blocks is complete at once.
+//
+// A bad launch is refused here, alone: ErrArguments, ErrElementType,
+// ErrWrongDevice for its arguments; ErrInvalidValue for a grid or block that the
+// device or the kernel does not take; ErrClosed.
+func (a *Aggregator) Launch(c driver.Config, args ...any) (Pending, error) {
+	const op = "Aggregator.Launch"
+	if a == nil {
+		return Pending{}, driver.Errorf(op, driver.ErrNil, "aggregator")
+	}
+	if err := a.checkConfig(op, &c); err != nil {
+		return Pending{}, err
+	}
+	if len(args) != len(a.types) {
+		return Pending{}, a.kernel.argumentCount(op, len(args))
+	}
+	n := c.Grid.Count()
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		return Pending{}, driver.Errorf(op, driver.ErrClosed, "aggregator of %s", a.kernel.Name())
+	}
+	for i := range args {
+		if t := reflect.TypeOf(args[i]); t == nil || t != a.types[i] || kindOf(t) == argumentBuffer {
+			v, err := argument(a.rt, args[i])
+			if err != nil || len(v) != a.kernel.entry.Params[i].Size {
+				a.mu.Unlock()
+				return Pending{}, a.kernel.badArgument(op, i, args[i], err)
+			}
+			a.types[i] = t
+		}
+	}
+	if n == 0 {
+		a.mu.Unlock()
+		return Pending{}, nil
+	}
+	var full *recording
+	if a.open != nil && a.open.blocks+n < n { // the blocks of a flush are counted in 64 bits
+		full = a.take()
+	}
+	r := a.record()
+	r.add(c, n, a.rt, args)
+	p := Pending{r.f}
+	due := r.children >= a.c.count || r.bytes() >= a.c.bytes
+	if due {
+		r = a.take()
+	} else if r.children == 1 && a.timer != nil {
+		a.timer.Reset(a.c.after)
+	}
+	a.mu.Unlock()
+	if full != nil {
+		a.start(full)
+	}
+	if due {
+		a.start(r)
+	}
+	return p, nil
+}
+
+// checkConfig refuses what the device or the kernel would.
+func (a *Aggregator) checkConfig(op string, c *driver.Config) error {
+	b, e := c.Block, a.kernel.entry
+	var why string
+	switch n := b.Count(); {
+	case n == 0:
+		why = "a block of no threads"
+	case b.X > 1024 || b.Y > 1024 || b.Z > 64 || n > uint64(a.kernel.threads):
+		why = "a block of more threads than the kernel and the device take, " + decimal(int64(a.kernel.threads)) + " and at most 64 in z"
+	case e.Block != (driver.Dim3{}) && b != e.Block:
+		why = "the kernel is compiled for another block"
+	case int64(c.Grid.X) > a.rt.dev.Info().MaxGridX || c.Grid.Y > 65535 || c.Grid.Z > 65535:
+		why = "the grid is larger than the device takes"
+	case c.Shared < 0 || c.Shared > a.launch.shared:
+		why = decimal(c.Shared) + " bytes of dynamic shared memory; the most is " + decimal(a.launch.shared)
+	default:
+		return nil
+	}
+	return &driver.Error{Op: op, Code: driver.ErrInvalidValue, Detail: why, Kernel: a.kernel.Name(), Grid: c.Grid, Block: c.Block}
+}
+
+// record returns the recording that is open, under mu.
+func (a *Aggregator) record() *recording {
+	if a.open == nil {
+		if n := len(a.idle); n > 0 {
+			a.open, a.idle = a.idle[n-1], a.idle[:n-1]
+		} else {
+			a.open = newRecording(a.kernel.entry)
+		}
+		a.open.reset()
+	}
+	return a.open
+}
+
+// take closes the recording that is open, under mu. start must follow.
+func (a *Aggregator) take() *recording {
+	r := a.open
+	a.open = nil
+	if r != nil {
+		a.running.Add(1)
+		if a.timer != nil {
+			a.timer.Stop()
+		}
+	}
+	return r
+}
+
+func (a *Aggregator) expired() {
+	a.mu.Lock()
+	r := a.take()
+	a.mu.Unlock()
+	if r != nil {
+		a.start(r)
+	}
+}
+
+// Flush launches what is recorded and waits until it is complete. It returns the
+// flush's error, or ctx's if that is done first; the flush goes on then.
+func (a *Aggregator) Flush(ctx context.Context) error {
+	const op = "Aggregator.Flush"
+	if a == nil {
+		return driver.Errorf(op, driver.ErrNil, "aggregator")
+	}
+	if ctx == nil {
+		return driver.Errorf(op, driver.ErrNil, "context")
+	}
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		return driver.Errorf(op, driver.ErrClosed, "aggregator of %s", a.kernel.Name())
+	}
+	r := a.take()
+	a.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	p := Pending{r.f}
+	a.start(r)
+	return p.Wait(ctx)
+}
+
+// start gives a recording to the device, once few enough flushes run, and sees to
+// its end.
+func (a *Aggregator) start(r *recording) {
+	a.slots <- struct{}{}
+	if err := a.rt.begin("Aggregator.Flush"); err != nil {
+		a.ended(r, err)
+		return
+	}
+	s, err := a.rt.take()
+	if err != nil {
+		a.rt.end()
+		a.ended(r, err)
+		return
+	}
+	err = a.submit(s, r)
+	go func() {
+		err := errors.Join(err, s.s.Synchronize())
+		if err != nil {
+			a.rt.retire(s)
+		} else {
+			a.rt.give(s)
+		}
+		a.rt.end()
+		a.ended(r, err)
+	}()
+}
+
+// ended tells the children how their flush went.
+func (a *Aggregator) ended(r *recording, err error) {
+	<-a.slots
+	if err != nil {
+		err = a.blame(r, err)
+	}
+	f := r.f
+	f.err = err
+	a.mu.Lock()
+	r.f = nil
+	if len(a.idle) < a.c.inFlight {
+		a.idle = append(a.idle, r)
+	}
+	a.mu.Unlock()
+	close(f.done)
+	a.running.Done()
+}
+
+// blame names the kernel as the caller knows it and, where the device says which
+// block went wrong, the child.
+func (a *Aggregator) blame(r *recording, err error) error {
+	err = named("Aggregator.Flush", err)
+	e, ok := errors.AsType[*driver.Error](err)
+	if !ok {
+		return err
+	}
+	c := *e
+	c.Kernel = a.kernel.Name()
+	if c.At != nil && a.c.coarse == 1 && r.blocks <= uint64(a.rt.dev.Info().MaxGridX) {
+		block := uint64(c.At.X)
+		child := sort.Search(r.children, func(i int) bool { return binary.LittleEndian.Uint64(r.starts[8*i:]) > block }) - 1
+		if child >= 0 {
+			return childError(&c, int64(child), r.configs.config(child))
+		}
+	}
+	return &c
+}
+
+// config is child i's configuration, of a column of them.
+func (c *column) config(i int) driver.Config {
+	if !c.varies {
+		i = 0
+	}
+	return aggregate.GetConfig(c.data[i*c.stride:])
+}
+
+// submit copies a recording to the device and launches it, without waiting.
+func (a *Aggregator) submit(s *Stream, r *recording) error {
+	pieces := [][]byte{r.configs.data, nil}
+	if r.unequal {
+		pieces[1] = r.starts
+	}
+	for i := range r.args {
+		pieces = append(pieces, r.args[i].data)
+	}
+	offsets, total := make([]int64, len(pieces)), int64(0)
+	for i, p := range pieces {
+		offsets[i] = total
+		total += align256(int64(len(p)))
+	}
+	host, err := s.mapped(total)
+	if err != nil {
+		return err
+	}
+	for i, p := range pieces {
+		copy(host.Bytes[offsets[i]:], p)
+	}
+	p, err := s.alloc(total)
+	if err != nil {
+		return err
+	}
+	defer s.free(p)
+	if err := s.s.CopyToDevice(p, host.Bytes[:total]); err != nil {
+		return err
+	}
+	l := aggregate.Launch{Children: uint32(r.children), Blocks: r.each, Configs: r.configs.at(p + driver.Ptr(offsets[0]))}
+	if r.unequal {
+		l.Starts = p + driver.Ptr(offsets[1])
+	}
+	l.Args = make([]aggregate.Column, len(r.args))
+	for i := range r.args {
+		l.Args[i] = r.args[i].at(p + driver.Ptr(offsets[2+i]))
+	}
+	return a.launch.launchBlocks(s, &l, 0, r.blocks, driver.Config{Block: driver.D1(uint32(r.threads)), Shared: r.shared}, a.c.coarse)
+}
+
+// launchBlocks launches an aggregated entry over a range of its children's blocks,
+// in as many launches as the device's grids make it. c is the largest of the
+// children's blocks, in one dimension.
+func (k *Kernel) launchBlocks(s *Stream, l *aggregate.Launch, first, end uint64, c driver.Config, coarse int) error {
+	if err := k.allow(c.Shared); err != nil {
+		return err
+	}
+	c.Block.X = (c.Block.X + 31) &^ 31
+	limit := uint64(s.rt.dev.Info().MaxGridX) * uint64(coarse)
+	for l.First = first; l.First < end; l.First = l.End {
+		l.End = l.First + min(end-l.First, limit)
+		c.Grid = driver.D1(uint32(ceilDiv(int64(l.End-l.First), int64(coarse))))
+		c.N = int64(l.Children)
+		args := l.Pack()
+		err := s.s.Launch(k.k, c, args)
+		args.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close flushes what is recorded, waits for all flushes, and unloads the
+// aggregated kernel. It returns the error of that last flush. Later launches are
+// ErrClosed, a second Close nil.
+func (a *Aggregator) Close() error {
+	if a == nil {
+		return driver.Errorf("Aggregator.Close", driver.ErrNil, "aggregator")
+	}
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		return nil
+	}
+	a.closed = true
+	r := a.take()
+	a.mu.Unlock()
+	var err error
+	if r != nil {
+		f := r.f
+		a.start(r)
+		<-f.done
+		err = f.err
+	}
+	a.running.Wait()
+	if a.mod == nil || a.rt.begin("Aggregator.Close") != nil {
+		return err // the module went, or goes, with its owner
+	}
+	defer a.rt.end()
+	return errors.Join(err, named("Aggregator.Close", a.mod.Close()))
+}

@@ -1,0 +1,277 @@
+package ptxrun
+
+import (
+	"crypto/sha256"
+	"reflect"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/ptx/aggregate"
+	"github.com/ptxrun/ptxrun/ptx/ast"
+)
+
+// Module is PTX of the caller's own, loaded on a runtime's device.
+type Module struct {
+	rt    *Runtime
+	name  string
+	file  *ast.File
+	hash  [sha256.Size]byte
+	mod   driver.Module
+	twins map[string]driver.Twin
+	// beside are the aggregated entries that were loaded with the module, and
+	// refused why others were not, by kernel. Both are nil for a module without
+	// variables in global memory, whose aggregated kernels are modules of their own.
+	beside  map[string]*aggregate.Entry
+	refused map[string]error
+}
+
+// ModuleOption changes what [Runtime.LoadModule] does.
+type ModuleOption func(*Module)
+
+// WithModuleName sets the module's name in errors.
+func WithModuleName(name string) ModuleOption { return func(m *Module) { m.name = name } }
+
+// WithTwin gives the Go form of a kernel, which the cpu device runs in its place.
+func WithTwin(kernel string, twin driver.Twin) ModuleOption {
+	return func(m *Module) { m.twins[kernel] = twin }
+}
+
+// LoadModule loads a caller's PTX. Parameters are read from it on every device;
+// the cpu device runs the twins given by [WithTwin], and refuses a module that has
+// none.
+//
+// Errors: ErrInvalidPTX with the line, ErrInvalidImage, ErrNil, ErrClosed, and the
+// driver's own for PTX that it does not take.
+func (rt *Runtime) LoadModule(text []byte, opts ...ModuleOption) (*Module, error) {
+	const op = "LoadModule"
+	if err := rt.begin(op); err != nil {
+		return nil, err
+	}
+	defer rt.end()
+	m := &Module{rt: rt, name: "module", hash: sha256.Sum256(text), twins: map[string]driver.Twin{}}
+	for _, o := range opts {
+		if o == nil {
+			return nil, driver.Errorf(op, driver.ErrNil, "option")
+		}
+		o(m)
+	}
+	var err error
+	if m.file, err = ast.Parse(m.name, text); err != nil {
+		return nil, driver.Errorf(op, driver.ErrInvalidPTX, "%v", err)
+	}
+	img := driver.Image{Name: m.name, PTX: text, Twins: m.twins}
+	if aggregate.HasGlobals(m.file) {
+		if img, err = m.withAggregated(); err != nil {
+			return nil, named(op, err)
+		}
+	}
+	if m.mod, err = rt.dev.Load(img); err != nil {
+		return nil, named(op, err)
+	}
+	return m, nil
+}
+
+// Kernel finds an entry. Errors: ErrNotFound, on the cpu device also where the
+// entry has no twin; ErrNotSupported for parameters without a size.
+func (m *Module) Kernel(name string) (*Kernel, error) {
+	const op = "Module.Kernel"
+	if m == nil {
+		return nil, driver.Errorf(op, driver.ErrNil, "module")
+	}
+	if err := m.rt.begin(op); err != nil {
+		return nil, err
+	}
+	defer m.rt.end()
+	e, err := aggregate.Describe(m.file, m.name, name)
+	if err != nil {
+		return nil, named(op, err)
+	}
+	k, err := m.mod.Kernel(name)
+	if err != nil {
+		return nil, named(op, err)
+	}
+	return newKernel(m, e, k)
+}
+
+// Close unloads the module after the work that uses it. Kernels and aggregators
+// of it are unusable then.
+func (m *Module) Close() error {
+	const op = "Module.Close"
+	if m == nil {
+		return driver.Errorf(op, driver.ErrNil, "module")
+	}
+	if err := m.rt.begin(op); err != nil {
+		return err
+	}
+	defer m.rt.end()
+	return named(op, m.mod.Close())
+}
+
+// Kernel is an entry of a caller's module.
+type Kernel struct {
+	m     *Module
+	entry *aggregate.Entry
+	k     driver.Kernel
+	// What a launch may ask for.
+	threads int   // of a block
+	shared  int64 // bytes of dynamic shared memory
+	allowed atomic.Int64
+}
+
+func newKernel(m *Module, e *aggregate.Entry, k driver.Kernel) (*Kernel, error) {
+	a, err := k.Attributes()
+	if err != nil {
+		return nil, err
+	}
+	info := m.rt.dev.Info()
+	kernel := &Kernel{m: m, entry: e, k: k, threads: info.MaxThreadsPerBlock, shared: info.SharedPerBlockMax - a.SharedStatic}
+	if a.MaxThreads > 0 {
+		kernel.threads = min(kernel.threads, a.MaxThreads)
+	}
+	if e.MaxThreads > 0 {
+		kernel.threads = min(kernel.threads, e.MaxThreads)
+	}
+	kernel.allowed.Store(info.SharedPerBlock - a.SharedStatic)
+	return kernel, nil
+}
+
+// Name is the entry's name in the PTX.
+func (k *Kernel) Name() string { return k.entry.Kernel }
+
+// Driver is the kernel below.
+func (k *Kernel) Driver() driver.Kernel { return k.k }
+
+// allow prepares launches with that much dynamic shared memory.
+func (k *Kernel) allow(bytes int64) error {
+	if bytes <= k.allowed.Load() {
+		return nil
+	}
+	if err := k.k.SetMaxDynamicShared(bytes); err != nil {
+		return err
+	}
+	k.allowed.Store(bytes)
+	return nil
+}
+
+// Launch launches a kernel in stream order. There is an argument for each
+// parameter, of the parameter's size: a number, a bool, a driver.Ptr, an array or
+// a struct without pointers, laid out as CUDA C++ does, or a *Buffer for its
+// address.
+//
+// Errors: ErrArguments for another number or size of arguments, ErrElementType
+// for a type that holds pointers, ErrWrongDevice, ErrNil, ErrClosed, and those of
+// the launch. What the kernel itself does wrong is an error of a later call.
+func (s *Stream) Launch(k *Kernel, c driver.Config, args ...any) error {
+	const op = "Stream.Launch"
+	if err := s.begin(op); err != nil {
+		return err
+	}
+	defer s.end()
+	if k == nil {
+		return driver.Errorf(op, driver.ErrNil, "kernel")
+	}
+	if k.m.rt != s.rt {
+		return driver.Errorf(op, driver.ErrWrongDevice, "kernel %s", k.Name())
+	}
+	a := driver.NewArgs()
+	defer a.Release()
+	if len(args) != len(k.entry.Params) {
+		return k.argumentCount(op, len(args))
+	}
+	for i := range args {
+		p := &k.entry.Params[i]
+		v, err := argument(s.rt, args[i])
+		if err != nil || len(v) != p.Size {
+			return k.badArgument(op, i, args[i], err)
+		}
+		a.Bytes(v, p.Align)
+	}
+	if err := k.allow(c.Shared); err != nil {
+		return named(op, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return named(op, s.s.Launch(k.k, c, a))
+}
+
+func (k *Kernel) argumentCount(op string, n int) error {
+	e := driver.Errorf(op, driver.ErrArguments, "%d arguments for %d parameters", n, len(k.entry.Params))
+	e.Kernel = k.Name()
+	return e
+}
+
+// badArgument says what is wrong with argument i.
+func (k *Kernel) badArgument(op string, i int, v any, err error) error {
+	p := &k.entry.Params[i]
+	var e *driver.Error
+	if de, ok := err.(*driver.Error); ok {
+		c := *de
+		e = &c
+		e.Op = op
+	} else {
+		t := reflect.TypeOf(v)
+		e = driver.Errorf(op, driver.ErrArguments, "a %v of %d bytes", t, t.Size())
+	}
+	e.Kernel = k.Name()
+	e.Detail = "argument " + strconv.Itoa(i) + " for the parameter " + p.Name + " of " + strconv.Itoa(p.Size) + " bytes: " + e.Detail
+	return e
+}
+
+// argumentKind is how a Go type is passed to a kernel.
+type argumentKind uint8
+
+const (
+	argumentBad    argumentKind = iota
+	argumentValue               // by its bytes
+	argumentBuffer              // a *Buffer, by its address
+)
+
+var argumentKinds sync.Map // by reflect.Type
+
+func kindOf(t reflect.Type) argumentKind {
+	if k, ok := argumentKinds.Load(t); ok {
+		return k.(argumentKind)
+	}
+	kind := argumentBad
+	switch {
+	case t.Implements(reflect.TypeFor[isBuffer]()):
+		kind = argumentBuffer
+	case t.Size() > 0 && !hasPointers(t):
+		kind = argumentValue
+	}
+	argumentKinds.Store(t, kind)
+	return kind
+}
+
+// isBuffer is what only *Buffer types have.
+type isBuffer interface{ isBuffer() }
+
+func (b *Buffer[T]) isBuffer() {}
+
+// argument is the memory of v as a kernel gets it, valid as long as v is. It does
+// not let v escape, so that a launch allocates nothing for its arguments.
+func argument(rt *Runtime, v any) ([]byte, error) {
+	t := reflect.TypeOf(v)
+	if t == nil {
+		return nil, driver.Errorf("", driver.ErrNil, "nil")
+	}
+	switch kindOf(t) {
+	case argumentValue:
+		return unsafe.Slice((*byte)(dataOf(&v)), t.Size()), nil
+	case argumentBuffer:
+		// No field of a Buffer depends on its element type.
+		b := (*Buffer[byte])(dataOf(&v))
+		if err := b.check("", "buffer", rt); err != nil {
+			return nil, err
+		}
+		return bytesOfValue(&b.ptr), nil
+	}
+	return nil, driver.Errorf("", driver.ErrElementType, "a %v holds pointers or has no size", t)
+}
+
+// dataOf is the second word of an interface: where its value lies, or the value
+// itself if that is a pointer.
+func dataOf(v *any) unsafe.Pointer { return (*[2]unsafe.Pointer)(unsafe.Pointer(v))[1] }
