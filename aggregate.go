@@ -37,15 +37,23 @@ type Aggregator struct {
 	mod    driver.Module // of launch alone, or nil
 	c      aggregateConfig
 
+	maxGrid uint64
+
 	slots   chan struct{}  // taken by flushes that run
 	running sync.WaitGroup // flushes that are begun
 
 	mu     sync.Mutex
 	closed bool
-	types  []reflect.Type // last accepted for each parameter
-	open   *recording     // nil while nothing is recorded
+	types  []accepted // last for each parameter
+	open   *recording // nil while nothing is recorded
 	idle   []*recording
 	timer  *time.Timer
+}
+
+// accepted is a type that was found right for a parameter.
+type accepted struct {
+	typ  uintptr
+	kind argumentKind
 }
 
 type aggregateConfig struct {
@@ -115,7 +123,7 @@ func (rt *Runtime) Aggregate(k *Kernel, opts ...AggregateOption) (*Aggregator, e
 		return nil, named(op, err)
 	}
 	a := &Aggregator{rt: rt, kernel: k, launch: launch, mod: mod, c: c, slots: make(chan struct{}, c.inFlight),
-		types: make([]reflect.Type, len(k.entry.Params))}
+		types: make([]accepted, len(k.entry.Params)), maxGrid: uint64(rt.dev.Info().MaxGridX)}
 	if c.after > 0 {
 		a.timer = time.AfterFunc(c.after, a.expired)
 		a.timer.Stop()
@@ -384,16 +392,16 @@ func (r *recording) reset() {
 }
 
 // add records a child of n blocks.
-func (r *recording) add(c driver.Config, n uint64, rt *Runtime, args []any) {
+func (r *recording) add(c *driver.Config, n uint64, a *Aggregator, args []any) {
 	i := r.children
 	if i == 0 {
 		r.each = n
 	}
 	r.unequal = r.unequal || n != r.each
-	aggregate.PutConfig(r.config[:], c)
+	aggregate.PutConfig(r.config[:], *c)
 	r.configs.add(i, r.config[:])
 	for k := range args {
-		v, _ := argument(rt, args[k]) // checked
+		v, _ := argumentOf(a.rt, args[k], a.types[k].kind, r.args[k].size) // checked
 		r.args[k].add(i, v)
 	}
 	r.starts = binary.LittleEndian.AppendUint64(r.starts, r.blocks)
@@ -439,14 +447,16 @@ func (a *Aggregator) Launch(c driver.Config, args ...any) (Pending, error) {
 		return Pending{}, driver.Errorf(op, driver.ErrClosed, "aggregator of %s", a.kernel.Name())
 	}
 	for i := range args {
-		if t := reflect.TypeOf(args[i]); t == nil || t != a.types[i] || kindOf(t) == argumentBuffer {
-			v, err := argument(a.rt, args[i])
-			if err != nil || len(v) != a.kernel.entry.Params[i].Size {
-				a.mu.Unlock()
-				return Pending{}, a.kernel.badArgument(op, i, args[i], err)
-			}
-			a.types[i] = t
+		last := &a.types[i]
+		if typeOf(&args[i]) == last.typ && last.kind == argumentValue {
+			continue
 		}
+		v, err := argument(a.rt, args[i])
+		if err != nil || len(v) != a.kernel.entry.Params[i].Size {
+			a.mu.Unlock()
+			return Pending{}, a.kernel.badArgument(op, i, args[i], err)
+		}
+		*last = accepted{typeOf(&args[i]), kindOf(reflect.TypeOf(args[i]))}
 	}
 	if n == 0 {
 		a.mu.Unlock()
@@ -457,7 +467,7 @@ func (a *Aggregator) Launch(c driver.Config, args ...any) (Pending, error) {
 		full = a.take()
 	}
 	r := a.record()
-	r.add(c, n, a.rt, args)
+	r.add(&c, n, a, args)
 	p := Pending{r.f}
 	due := r.children >= a.c.count || r.bytes() >= a.c.bytes
 	if due {
@@ -486,7 +496,7 @@ func (a *Aggregator) checkConfig(op string, c *driver.Config) error {
 		why = "a block of more threads than the kernel and the device take, " + decimal(int64(a.kernel.threads)) + " and at most 64 in z"
 	case e.Block != (driver.Dim3{}) && b != e.Block:
 		why = "the kernel is compiled for another block"
-	case int64(c.Grid.X) > a.rt.dev.Info().MaxGridX || c.Grid.Y > 65535 || c.Grid.Z > 65535:
+	case uint64(c.Grid.X) > a.maxGrid || c.Grid.Y > 65535 || c.Grid.Z > 65535:
 		why = "the grid is larger than the device takes"
 	case c.Shared < 0 || c.Shared > a.launch.shared:
 		why = decimal(c.Shared) + " bytes of dynamic shared memory; the most is " + decimal(a.launch.shared)
@@ -611,7 +621,7 @@ func (a *Aggregator) blame(r *recording, err error) error {
 	}
 	c := *e
 	c.Kernel = a.kernel.Name()
-	if c.At != nil && a.c.coarse == 1 && r.blocks <= uint64(a.rt.dev.Info().MaxGridX) {
+	if c.At != nil && a.c.coarse == 1 && r.blocks <= a.maxGrid {
 		block := uint64(c.At.X)
 		child := sort.Search(r.children, func(i int) bool { return binary.LittleEndian.Uint64(r.starts[8*i:]) > block }) - 1
 		if child >= 0 {

@@ -376,7 +376,7 @@ func BenchmarkAggregatorLaunch(b *testing.B) {
 	m := loadTest(b, rt, "children.ptx", WithTwin("added", func(*driver.TwinLaunch) error { return nil }))
 	k, err := m.Kernel("added")
 	require.NoError(b, err)
-	a, err := rt.Aggregate(k, WithFlushAfter(0), WithFlushCount(1000))
+	a, err := rt.Aggregate(k, WithFlushAfter(0), WithFlushCount(100000), WithFlushBytes(1<<30))
 	require.NoError(b, err)
 	i := uint32(0)
 	for b.Loop() {

@@ -258,20 +258,28 @@ func argument(rt *Runtime, v any) ([]byte, error) {
 	if t == nil {
 		return nil, driver.Errorf("", driver.ErrNil, "nil")
 	}
-	switch kindOf(t) {
-	case argumentValue:
-		return unsafe.Slice((*byte)(dataOf(&v)), t.Size()), nil
-	case argumentBuffer:
-		// No field of a Buffer depends on its element type.
-		b := (*Buffer[byte])(dataOf(&v))
-		if err := b.check("", "buffer", rt); err != nil {
-			return nil, err
-		}
-		return bytesOfValue(&b.ptr), nil
+	kind := kindOf(t)
+	if kind == argumentBad {
+		return nil, driver.Errorf("", driver.ErrElementType, "a %v holds pointers or has no size", t)
 	}
-	return nil, driver.Errorf("", driver.ErrElementType, "a %v holds pointers or has no size", t)
+	return argumentOf(rt, v, kind, int(t.Size()))
 }
 
-// dataOf is the second word of an interface: where its value lies, or the value
-// itself if that is a pointer.
-func dataOf(v *any) unsafe.Pointer { return (*[2]unsafe.Pointer)(unsafe.Pointer(v))[1] }
+// argumentOf is argument for a type whose kind and size are known.
+func argumentOf(rt *Runtime, v any, kind argumentKind, size int) ([]byte, error) {
+	// An interface's second word is where its value lies, or the value itself if
+	// that is a pointer.
+	data := (*[2]unsafe.Pointer)(unsafe.Pointer(&v))[1]
+	if kind == argumentValue {
+		return unsafe.Slice((*byte)(data), size), nil
+	}
+	b := (*Buffer[byte])(data) // no field of a Buffer depends on its element type
+	if err := b.check("", "buffer", rt); err != nil {
+		return nil, err
+	}
+	return bytesOfValue(&b.ptr), nil
+}
+
+// typeOf tells the dynamic types of interfaces apart. As a number it keeps what the
+// interface holds from escaping.
+func typeOf(v *any) uintptr { return *(*uintptr)(unsafe.Pointer(v)) }
