@@ -1,0 +1,203 @@
+package ptxrun
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ptxrun/ptxrun/driver"
+)
+
+const parentRoom = 300 // elements of a child of the parents in parents.cu
+
+// parentChild is what thread i of a parent asks for; ok is false if it is nothing.
+func parentChild(i int) (c driver.Config, ok bool) {
+	c = driver.Config{Grid: driver.D1(uint32(i % 4)), Block: driver.D1(uint32(1 + i*7%70)), Shared: int64(i % 5 * 16)}
+	return c, i%3 != 1
+}
+
+// twinParent is parent_grid.
+func twinParent(l *driver.TwinLaunch) error {
+	q, out, n, threshold := l.Args.Ptr(), l.Args.Ptr(), int(l.Args.Uint32()), uint64(l.Args.Uint32())
+	for i := range n {
+		c, ok := parentChild(i)
+		if !ok {
+			continue
+		}
+		n := c.Grid.Count() * c.Block.Count()
+		a := driver.NewArgs().Ptr(out + driver.Ptr(4*parentRoom*i)).Uint32(uint32(n)).Uint32(uint32(i))
+		var err error
+		if n < threshold {
+			err = twinAdded(&driver.TwinLaunch{Config: c, Args: a.Reader(), Mem: l.Mem})
+		} else {
+			err = RecordChild(l, q, c, a)
+		}
+		a.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func twinSplit(l *driver.TwinLaunch) error {
+	q, counts, node, nodes := l.Args.Ptr(), l.Args.Ptr(), l.Args.Uint32(), l.Args.Uint32()
+	v, err := driver.Slice[uint32](l.Mem, counts+driver.Ptr(4*node), 1)
+	if err != nil {
+		return err
+	}
+	v[0]++
+	for child := 2*node + 1; child < min(2*node+3, nodes); child++ {
+		a := driver.NewArgs().Ptr(q).Ptr(counts).Uint32(child).Uint32(nodes)
+		err := RecordChild(l, q, driver.Config{Grid: driver.D1(1), Block: driver.D1(2 + node%40)}, a)
+		a.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func twinWrong(l *driver.TwinLaunch) error {
+	a := driver.NewArgs().Bytes(make([]byte, 64), 8)
+	defer a.Release()
+	return RecordChild(l, l.Args.Ptr(), driver.Config{Grid: driver.D1(1), Block: driver.D1(1)}, a)
+}
+
+func twinLarge(l *driver.TwinLaunch) error {
+	q, out := l.Args.Ptr(), l.Args.Ptr()
+	a := driver.NewArgs().Ptr(out).Uint32(1).Uint32(1)
+	defer a.Release()
+	return RecordChild(l, q, driver.Config{Grid: driver.D1(1), Block: driver.D1(2000)}, a)
+}
+
+func loadParents(t testing.TB, rt *Runtime) *Module {
+	return loadTest(t, rt, "parents.ptx", WithTwin("add", twinAdded), WithTwin("split", twinSplit), WithTwin("parent_wrong", twinWrong),
+		WithTwin("parent_large", twinLarge), WithTwin("parent_grid", twinParent), WithTwin("parent_block", twinParent), WithTwin("parent_warp", twinParent))
+}
+
+func kernelOf(t testing.TB, m *Module, name string) *Kernel {
+	k, err := m.Kernel(name)
+	require.NoError(t, err)
+	return k
+}
+
+// TestQueue launches what a parent's threads have recorded, at each granularity,
+// and compares it with the children launched from the host.
+func TestQueue(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		m := loadParents(t, rt)
+		add := kernelOf(t, m, "add")
+		a, err := rt.Aggregate(add)
+		require.NoError(t, err)
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		for _, n := range []int{0, 1, 2, 33, 250} {
+			for name, threshold := range map[string]int{"parent_grid": 0, "parent_block": 0, "parent_warp": 40} {
+				want := newGuarded[uint32](t, s, n*parentRoom, 0)
+				got := newGuarded[uint32](t, s, n*parentRoom, 0)
+				children := int64(0)
+				for i := range n {
+					c, ok := parentChild(i)
+					threads := c.Grid.Count() * c.Block.Count()
+					if !ok || threads == 0 {
+						continue
+					}
+					if threads >= uint64(threshold) {
+						children++
+					}
+					require.NoError(t, s.Launch(add, c, want.Ptr()+driver.Ptr(4*parentRoom*i), uint32(threads), uint32(i)))
+				}
+				q, err := a.NewQueue(max(int(children), 1))
+				require.NoError(t, err)
+				parent := driver.Config{Grid: driver.D1(uint32(n/100 + 1)), Block: driver.D1(100)}
+				require.NoError(t, s.Launch(kernelOf(t, m, name), parent, q.Ptr(), got.Ptr(), uint32(n), uint32(threshold)))
+				launched, err := q.Launch(s)
+				require.NoError(t, err)
+				require.Equal(t, children, launched)
+				again, err := q.Launch(s)
+				require.NoError(t, err)
+				require.Zero(t, again, "the queue is empty")
+				requireSame(t, want.check(t, s, name), got.check(t, s, name), "%s of %d", name, n)
+				require.NoError(t, q.Close())
+				require.ErrorIs(t, q.Close(), driver.ErrClosed)
+			}
+		}
+		closeAll(t, a, m, s)
+	})
+}
+
+// TestNestedChildren visits a tree: each child records its own.
+func TestNestedChildren(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		m := loadParents(t, rt)
+		a, err := rt.Aggregate(kernelOf(t, m, "split"))
+		require.NoError(t, err)
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		const nodes = 300
+		counts := newGuarded[uint32](t, s, nodes, 0)
+		q, err := a.NewQueue(256)
+		require.NoError(t, err)
+		require.NoError(t, s.s.Fill(counts.Ptr(), 0, 4*nodes))
+		require.NoError(t, s.Launch(kernelOf(t, m, "split"), driver.Config{Grid: driver.D1(1), Block: driver.D1(32)}, q.Ptr(), counts.Ptr(), uint32(0), uint32(nodes)))
+		children, levels, err := q.Drain(s)
+		require.NoError(t, err)
+		assert.EqualValues(t, nodes-1, children)
+		assert.Equal(t, 8, levels)
+		for i, v := range counts.check(t, s, "") {
+			require.EqualValues(t, 1, v, i)
+		}
+		closeAll(t, q, a, m, s)
+	})
+}
+
+// TestQueueRefusals launches no child, and leaves an empty queue.
+func TestQueueRefusals(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		m := loadParents(t, rt)
+		a, err := rt.Aggregate(kernelOf(t, m, "add"))
+		require.NoError(t, err)
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		q, err := a.NewQueue(20)
+		require.NoError(t, err)
+		const n = 64
+		out := newGuarded[uint32](t, s, n*parentRoom, 0)
+		one := driver.Config{Grid: driver.D1(1), Block: driver.D1(64)}
+		for _, name := range []string{"parent_grid", "parent_block", "parent_warp"} {
+			require.NoError(t, s.Launch(kernelOf(t, m, name), one, q.Ptr(), out.Ptr(), uint32(n), uint32(0)))
+			_, err = q.Launch(s)
+			require.ErrorIs(t, err, driver.ErrTooSmall)
+			var e *driver.Error
+			require.ErrorAs(t, err, &e)
+			require.EqualValues(t, 32, e.Need)
+			require.ErrorContains(t, err, "Queue.Launch: output too small: 32 children are recorded, the queue holds 20 [kernel add")
+		}
+		require.NoError(t, s.Launch(kernelOf(t, m, "parent_wrong"), one, q.Ptr()))
+		_, err = q.Launch(s)
+		require.ErrorIs(t, err, driver.ErrArguments)
+		require.NoError(t, s.Launch(kernelOf(t, m, "parent_large"), one, q.Ptr(), out.Ptr()))
+		_, err = q.Launch(s)
+		require.ErrorIs(t, err, driver.ErrInvalidValue)
+		children, err := q.Launch(s)
+		require.NoError(t, err)
+		require.Zero(t, children)
+		for _, v := range out.check(t, s, "") {
+			require.EqualValues(t, canary, v, "no child has run")
+		}
+		for _, capacity := range []int{0, -1, 1 << 31} {
+			_, err = a.NewQueue(capacity)
+			require.ErrorIs(t, err, driver.ErrInvalidValue)
+		}
+		_, err = (*Queue)(nil).Launch(s)
+		require.ErrorIs(t, err, driver.ErrNil)
+		closeAll(t, q)
+		_, err = q.Launch(s)
+		require.ErrorIs(t, err, driver.ErrClosed)
+		require.NoError(t, a.Flush(context.Background()))
+		closeAll(t, a, m, s)
+	})
+}

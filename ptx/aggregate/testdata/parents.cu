@@ -1,0 +1,62 @@
+// Parent kernels, which record children, and children that record more.
+#include "aggregate.cuh"
+
+using ptxrun::ChildQueue;
+using ptxrun::Granularity;
+
+struct AddArgs {
+    uint32_t *out;
+    uint32_t n, by;
+};
+
+// add is a child: out[i] += by + its block, for n elements.
+extern "C" __global__ void add(uint32_t *out, uint32_t n, uint32_t by) {
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] += by + blockIdx.x;
+}
+
+// Thread i of n asks for a child on its own 300 elements of out, of a grid and a
+// block that depend on i; every third asks for none.
+template <Granularity granularity>
+__device__ void parent(ChildQueue *q, uint32_t *out, uint32_t n, uint32_t threshold) {
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    ptxrun::ChildConfig c = ptxrun::child_config(i % 4, 1 + i * 7 % 70, i % 5 * 16);
+    AddArgs a = {out + uint64_t(i) * 300, c.grid[0] * c.block[0], i};
+    ptxrun::launch_or_run<granularity>(q, i < n && i % 3 != 1, c, a, threshold, [](const ptxrun::ChildConfig &c, const AddArgs &a) {
+        for (uint32_t k = 0; k < a.n; k++) a.out[k] += a.by + k / c.block[0];
+    });
+}
+
+extern "C" __global__ void parent_grid(ChildQueue *q, uint32_t *out, uint32_t n, uint32_t threshold) {
+    parent<Granularity::grid>(q, out, n, threshold);
+}
+extern "C" __global__ void parent_block(ChildQueue *q, uint32_t *out, uint32_t n, uint32_t threshold) {
+    parent<Granularity::block>(q, out, n, threshold);
+}
+extern "C" __global__ void parent_warp(ChildQueue *q, uint32_t *out, uint32_t n, uint32_t threshold) {
+    parent<Granularity::warp>(q, out, n, threshold);
+}
+
+// Records arguments of another kernel.
+extern "C" __global__ void parent_wrong(ChildQueue *q) {
+    ptxrun::launch<Granularity::grid>(q, true, ptxrun::child_config(1, 1), uint64_t(1));
+}
+
+// Records a block that no device takes.
+extern "C" __global__ void parent_large(ChildQueue *q, uint32_t *out) {
+    ptxrun::launch<Granularity::grid>(q, threadIdx.x == 1, ptxrun::child_config(1, 2000), AddArgs{out, 1, 1});
+}
+
+struct SplitArgs {
+    ChildQueue *q;
+    uint32_t *counts;
+    uint32_t node, nodes;
+};
+
+// split visits a node of a binary heap and has its two children visited.
+extern "C" __global__ void split(ChildQueue *q, uint32_t *counts, uint32_t node, uint32_t nodes) {
+    uint32_t child = 2 * node + 1 + threadIdx.x;
+    if (threadIdx.x == 0) counts[node]++;
+    ptxrun::launch<Granularity::grid>(q, threadIdx.x < 2 && child < nodes, ptxrun::child_config(1, 2 + node % 40),
+                                      SplitArgs{q, counts, child, nodes});
+}

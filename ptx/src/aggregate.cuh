@@ -1,0 +1,150 @@
+#pragma once
+
+#include "device.cuh"
+#include "op.cuh"
+#include "warp.cuh"
+
+// Launches that a kernel's threads ask for and the host makes, many at once
+// (El Hajj et al., KLAP, MICRO 2016). A parent kernel takes a ChildQueue pointer,
+// which Queue.Ptr gives in Go, and calls launch for its children. After the parent
+// the host launches what the queue holds: children of the granularity grid all at
+// once, those of the granularities block and warp a launch for each block or warp
+// that recorded. A child that takes the same pointer may record children again.
+//
+// Args is a struct with the child kernel's parameters as its members, in order.
+
+namespace ptxrun {
+
+enum class Granularity { warp, block, grid };
+
+// ChildConfig is a child's grid and block and its bytes of dynamic shared memory;
+// as aggregate.PutConfig in Go.
+struct ChildConfig {
+    uint32_t grid[3], block[3], shared, zero;
+
+    __device__ __forceinline__ uint64_t blocks() const { return uint64_t(grid[0]) * grid[1] * grid[2]; }
+    __device__ __forceinline__ uint64_t threads() const { return uint64_t(block[0]) * block[1] * block[2]; }
+};
+
+// child_config is a configuration in one dimension.
+__device__ __forceinline__ ChildConfig child_config(uint32_t grid, uint32_t block, uint32_t shared = 0) {
+    return ChildConfig{{grid, 1, 1}, {block, 1, 1}, shared, 0};
+}
+
+// ChildGroup are children that one launch is made for; as childGroup in Go.
+struct ChildGroup {
+    uint64_t first, blocks;
+    uint32_t count, threads, shared, zero;
+};
+
+// ChildQueue is what the host reads; as queueHeader in Go. Children beyond the
+// capacity are counted and not written.
+struct ChildQueue {
+    uint64_t count, blocks, groups, capacity;
+    uint32_t threads, shared; // the most that a child asks for
+    uint32_t arg_bytes;       // of the child kernel's parameters
+    uint32_t wrong;           // a sizeof(Args) that differs
+    ChildConfig *configs;
+    uint64_t *starts; // a child's blocks, or in groups the blocks of those before it
+    uint8_t *args;
+    ChildGroup *group;
+};
+
+// Recorded is what some threads record together.
+struct Recorded {
+    uint64_t blocks;
+    uint32_t count, threads, shared;
+
+    __device__ __forceinline__ void add(const Recorded &other) {
+        blocks += other.blocks;
+        count += other.count;
+        threads = maximum(threads, other.threads);
+        shared = maximum(shared, other.shared);
+    }
+};
+
+// reserve takes places in the queue and returns the first. A group of its own is
+// noted unless that is of the whole grid.
+template <Granularity granularity>
+__device__ __forceinline__ uint64_t reserve(ChildQueue *q, const Recorded &all) {
+    const uint64_t first = atomic_add(&q->count, uint64_t(all.count));
+    // Most find the maxima there already.
+    if (load_relaxed(&q->threads) < all.threads) atomic_max(&q->threads, all.threads);
+    if (load_relaxed(&q->shared) < all.shared) atomic_max(&q->shared, all.shared);
+    if (granularity == Granularity::grid) {
+        atomic_add(&q->blocks, all.blocks);
+    } else {
+        const uint64_t group = atomic_add(&q->groups, uint64_t(1));
+        if (first + all.count <= q->capacity && group < q->capacity)
+            q->group[group] = ChildGroup{first, all.blocks, all.count, all.threads, all.shared, 0};
+    }
+    return first;
+}
+
+// launch records a child for each thread that wants one; a child of no blocks is
+// none. It is called by all threads of a warp, for the granularity block by all of
+// the block. It makes one reservation a warp, or a block.
+template <Granularity granularity, class Args>
+__device__ void launch(ChildQueue *q, bool wanted, const ChildConfig &config, const Args &args) {
+    static_assert(__is_trivially_copyable(Args), "arguments are copied by their bytes");
+    if (q->arg_bytes != sizeof(Args)) {
+        store_relaxed(&q->wrong, uint32_t(sizeof(Args)));
+        return;
+    }
+    const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    const unsigned lane = thread % warp_size;
+    wanted = wanted && config.blocks() > 0;
+    const uint64_t threads = config.threads();
+    const unsigned there = __ballot_sync(full_warp, 1), wants = __ballot_sync(full_warp, wanted);
+    // A block that no device takes is left for the host to refuse.
+    const uint32_t most = threads == 0 || threads > 1024 ? 0xffffffff : uint32_t(threads);
+    const uint64_t blocks = warp_scan<Sum<uint64_t>>(wanted ? config.blocks() : 0, lane);
+    const int last = latest(there);
+    const Recorded warp = {
+        shuffle(blocks, last),
+        uint32_t(__popc(wants)),
+        shuffle(warp_scan<Max<uint32_t>>(wanted ? most : 0, lane), last),
+        shuffle(warp_scan<Max<uint32_t>>(wanted ? config.shared : 0, lane), last),
+    };
+    uint64_t start = wanted ? blocks - config.blocks() : 0, first = 0;
+    if (granularity == Granularity::block) {
+        __shared__ Recorded warps[warp_size];
+        __shared__ uint64_t shared_first;
+        if (lane == 0) warps[thread / warp_size] = warp;
+        __syncthreads();
+        const unsigned count = ceil_div(blockDim.x * blockDim.y * blockDim.z, warp_size);
+        Recorded all = {}, before = {};
+        for (unsigned w = 0; w < count; w++) {
+            if (w == thread / warp_size) before = all;
+            all.add(warps[w]);
+        }
+        if (thread == 0 && all.count > 0) shared_first = reserve<granularity>(q, all);
+        __syncthreads();
+        if (all.count > 0) first = shared_first + before.count;
+        start += before.blocks;
+        __syncthreads(); // the next call writes there again
+    } else if (wants != 0) {
+        if (lane == 0) first = reserve<granularity>(q, warp);
+        first = shuffle(first, 0);
+    }
+    const uint64_t place = first + __popc(wants & ((1u << lane) - 1));
+    if (wanted && place < q->capacity) {
+        q->configs[place] = config;
+        q->starts[place] = granularity == Granularity::grid ? config.blocks() : start;
+        reinterpret_cast<Args *>(q->args)[place] = args;
+    }
+}
+
+// launch_or_run is launch with a threshold: a child of fewer threads than that is
+// run at once by its parent thread, as serial(config, args), which costs less than
+// the record of it.
+template <Granularity granularity, class Args, class Serial>
+__device__ __forceinline__ void launch_or_run(ChildQueue *q, bool wanted, const ChildConfig &config, const Args &args, uint64_t threshold,
+                                              Serial serial) {
+    const bool small = wanted && config.blocks() * config.threads() < threshold;
+    if (small) serial(config, args);
+    __syncwarp();
+    launch<granularity>(q, wanted && !small, config, args);
+}
+
+}  // namespace ptxrun
