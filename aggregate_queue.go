@@ -152,7 +152,17 @@ func (q *Queue) reset(s *Stream) error {
 // shared memory than the kernel and the device have; those of the parent. No child
 // is launched then, and the queue is empty.
 func (q *Queue) Launch(s *Stream) (int64, error) {
-	const op = "Queue.Launch"
+	return q.take("Queue.Launch", s, q.launch)
+}
+
+// LaunchEach is Launch with a launch of the kernel for each child, for comparison.
+func (q *Queue) LaunchEach(s *Stream) (int64, error) {
+	return q.take("Queue.LaunchEach", s, q.launchEach)
+}
+
+// take empties the queue and has its children launched from the side that they were
+// recorded to.
+func (q *Queue) take(op string, s *Stream, launch func(*Stream, *queueSide, *queueHeader) error) (int64, error) {
 	if q == nil {
 		return 0, driver.Errorf(op, driver.ErrNil, "queue")
 	}
@@ -168,14 +178,9 @@ func (q *Queue) Launch(s *Stream) (int64, error) {
 	if q.closed {
 		return 0, driver.Errorf(op, driver.ErrClosed, "queue")
 	}
-	n, err := q.launch(op, s)
-	return n, named(op, err)
-}
-
-func (q *Queue) launch(op string, s *Stream) (int64, error) {
 	var h queueHeader
 	if err := q.read(s, q.header.Ptr(), bytesOfValue(&h)); err != nil {
-		return 0, err
+		return 0, named(op, err)
 	}
 	if h.Count == 0 && h.Wrong == 0 {
 		return 0, nil
@@ -183,36 +188,73 @@ func (q *Queue) launch(op string, s *Stream) (int64, error) {
 	side := &q.sides[q.side]
 	q.side = 1 - q.side
 	if err := q.reset(s); err != nil {
+		return 0, named(op, err)
+	}
+	if err := q.check(op, &h); err != nil {
 		return 0, err
 	}
-	refuse := func(code driver.Code, format string, args ...any) error {
+	if err := launch(s, side, &h); err != nil {
+		return 0, named(op, err)
+	}
+	return int64(h.Count), nil
+}
+
+// check refuses what cannot be launched whole.
+func (q *Queue) check(op string, h *queueHeader) error {
+	refuse := func(code driver.Code, need int64, format string, args ...any) error {
 		e := driver.Errorf(op, code, format, args...)
-		e.Kernel = q.a.kernel.Name()
+		e.Kernel, e.Need = q.a.kernel.Name(), need
 		return e
 	}
 	switch {
 	case h.Wrong != 0:
-		return 0, refuse(driver.ErrArguments, "a parent records %d bytes of arguments, the kernel takes %d", h.Wrong, q.stride)
+		return refuse(driver.ErrArguments, 0, "a parent records %d bytes of arguments, the kernel takes %d", h.Wrong, q.stride)
 	case h.Count > uint64(q.capacity):
-		e := refuse(driver.ErrTooSmall, "%d children are recorded, the queue holds %d", h.Count, q.capacity).(*driver.Error)
-		e.Need = int64(h.Count)
-		return 0, e
+		return refuse(driver.ErrTooSmall, int64(h.Count), "%d children are recorded, the queue holds %d", h.Count, q.capacity)
 	case int64(h.Threads) > int64(q.a.kernel.threads):
-		return 0, refuse(driver.ErrInvalidValue, "a child asks for a block that is not of 1 to %d threads", q.a.kernel.threads)
+		return refuse(driver.ErrInvalidValue, 0, "a child asks for a block that is not of 1 to %d threads", q.a.kernel.threads)
 	case int64(h.Shared) > q.a.launch.shared:
-		return 0, refuse(driver.ErrInvalidValue, "a child asks for %d bytes of dynamic shared memory; the most is %d", h.Shared, q.a.launch.shared)
+		return refuse(driver.ErrInvalidValue, 0, "a child asks for %d bytes of dynamic shared memory; the most is %d", h.Shared, q.a.launch.shared)
 	}
+	return nil
+}
+
+func (q *Queue) launch(s *Stream, side *queueSide, h *queueHeader) error {
 	if h.Groups > 0 {
-		return int64(h.Count), q.launchGroups(s, side, &h)
+		return q.launchGroups(s, side, h)
 	}
 	starts, err := side.starts.Slice(0, int(h.Count))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if err := ExclusiveScanBuffer(s, starts, starts, Sum); err != nil {
-		return 0, err
+		return err
 	}
-	return int64(h.Count), q.launchGroup(s, side, childGroup{Blocks: h.Blocks, Count: uint32(h.Count), Threads: h.Threads, Shared: h.Shared})
+	return q.launchGroup(s, side, childGroup{Blocks: h.Blocks, Count: uint32(h.Count), Threads: h.Threads, Shared: h.Shared})
+}
+
+func (q *Queue) launchEach(s *Stream, side *queueSide, h *queueHeader) error {
+	configs, args := make([]byte, h.Count*aggregate.ConfigBytes), make([]byte, int64(h.Count)*q.stride)
+	if err := errors.Join(q.read(s, side.configs.Ptr(), configs), q.read(s, side.args.Ptr(), args)); err != nil {
+		return err
+	}
+	if err := q.a.kernel.allow(int64(h.Shared)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range int64(h.Count) {
+		a := driver.NewArgs()
+		for _, p := range q.a.kernel.entry.Params {
+			a.Bytes(args[i*q.stride+int64(p.Offset):][:p.Size], p.Align)
+		}
+		err := s.s.Launch(q.a.kernel.k, aggregate.GetConfig(configs[i*aggregate.ConfigBytes:]), a)
+		a.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // launchGroups makes a launch for each warp or block that has recorded.

@@ -1,0 +1,86 @@
+package aggregation
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ptxrun/ptxrun"
+	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/driver/emu"
+)
+
+// each runs f in every mode on the emulator with its checks, and on the GPU where
+// there is one.
+func each(t *testing.T, f func(t *testing.T, p *Programs, mode Mode)) {
+	run := func(name string, rt *ptxrun.Runtime) {
+		p, err := Open(rt)
+		require.NoError(t, err)
+		for _, mode := range Modes {
+			t.Run(name+"/"+mode.String(), func(t *testing.T) { f(t, p, mode) })
+		}
+		require.NoError(t, p.Close())
+		require.NoError(t, rt.Close(), "nothing is left on the device")
+	}
+	dev, err := emu.Open(emu.WithMemoryChecks(), emu.WithRaceCheck(), emu.WithInitCheck())
+	require.NoError(t, err)
+	run("emu", ptxrun.NewRuntime(dev))
+	rt, err := ptxrun.Open(ptxrun.WithDevice("cuda"))
+	if errors.Is(err, driver.ErrNoDriver) || errors.Is(err, driver.ErrNoDevice) {
+		return
+	}
+	require.NoError(t, err)
+	run("cuda", rt)
+}
+
+func TestPaths(t *testing.T) {
+	graphs := map[string]*Graph{"power law": PowerLaw(1000, 1), "road": Road(12, 1), "one vertex": {Offsets: []uint32{0, 0}, Targets: []uint32{0}}}
+	each(t, func(t *testing.T, p *Programs, mode Mode) {
+		for name, g := range graphs {
+			got, err := p.SSSP(g, 0, mode)
+			require.NoError(t, err, name)
+			require.Equal(t, g.Compute(0), got, name)
+			got, err = p.BFS(g, 0, mode)
+			require.NoError(t, err, name)
+			plain := Graph{Offsets: g.Offsets, Targets: g.Targets}
+			require.Equal(t, plain.Compute(0), got, name)
+		}
+	})
+}
+
+func TestTessellate(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	curves := make([]Curve, 70)
+	for i := range curves {
+		for k := range curves[i] {
+			curves[i][k] = Point{r.Float32(), r.Float32()}
+		}
+		if i%9 == 0 { // bent far
+			curves[i][2] = Point{curves[i][0].X + 0.05, curves[i][0].Y}
+		}
+	}
+	each(t, func(t *testing.T, p *Programs, mode Mode) {
+		got, err := p.Tessellate(curves, mode)
+		require.NoError(t, err)
+		for i := range curves {
+			require.Equal(t, curves[i].Tessellate(), got[i], i)
+		}
+	})
+}
+
+func TestQuadtree(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 1))
+	points := make([]Point, 700)
+	for i := range points {
+		points[i] = Point{r.Float32() * r.Float32() * r.Float32(), r.Float32() * r.Float32()}
+	}
+	each(t, func(t *testing.T, p *Programs, mode Mode) {
+		for _, n := range []int{1, 5, len(points)} {
+			tree, err := p.BuildQuadtree(points[:n], 9, 5, mode)
+			require.NoError(t, err)
+			require.Equal(t, Leaves(points[:n], 9, 5), tree.Leaves())
+		}
+	})
+}
