@@ -48,7 +48,7 @@ func (b *bencher) all() (Results, error) {
 	if err := b.open(); err != nil {
 		return Results{Machine: machine(b.rt.Info())}, errors.Join(err, b.close())
 	}
-	for _, group := range []func(*bencher){ceilingFigures, scanFigures, orderFigures, selectFigures, callFigures, rleFigures, rleFileFigures, lcsFigures} {
+	for _, group := range []func(*bencher){ceilingFigures, scanFigures, orderFigures, selectFigures, callFigures, rleFigures, rleFileFigures, lcsFigures, aggFigures} {
 		group(b)
 	}
 	// Clocks fall when nothing runs.

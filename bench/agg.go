@@ -1,0 +1,536 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ptxrun/ptxrun"
+	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/examples/aggregation"
+	"github.com/ptxrun/ptxrun/ptx"
+	"github.com/ptxrun/ptxrun/ptx/aggregate"
+	"github.com/ptxrun/ptxrun/ptx/ast"
+)
+
+//go:generate go -C .. run ./cmd/ptxrun ptx --compiler clang-19 -o bench/children/children.ptx bench/children/children.cu
+
+//go:embed children/children.ptx
+var childrenPTX []byte
+
+// Shapes of children.cu.
+const (
+	childRoom  = 1024 // elements that a child may write
+	childBlock = 128
+	addBlock   = 256
+)
+
+// childSize is the threads of child i.
+func childSize(i uint64) uint32 { return 1 + uint32(hash(i)%1023) }
+
+// childrenTwins are the kernels of children.cu in Go.
+var childrenTwins = map[string]driver.Twin{
+	"child": func(l *driver.TwinLaunch) error {
+		p, i, n := l.Args.Ptr(), l.Args.Uint32(), l.Args.Uint32()
+		out, err := driver.Slice[uint32](l.Mem, p, int64(n))
+		for t := range out {
+			out[t] = i + uint32(t)
+		}
+		return err
+	},
+	"parent": func(l *driver.TwinLaunch) error {
+		q, out, n := l.Args.Ptr(), l.Args.Ptr(), l.Args.Uint32()
+		for i := range n {
+			size := childSize(uint64(i))
+			a := driver.NewArgs().Ptr(out + driver.Ptr(4*childRoom*uint64(i))).Uint32(i).Uint32(size)
+			err := ptxrun.RecordChild(l, q, driver.Config{Grid: driver.D1((size + childBlock - 1) / childBlock), Block: driver.D1(childBlock)}, a)
+			a.Release()
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	"hand_parent": func(l *driver.TwinLaunch) error {
+		n := int64(l.Args.Uint32())
+		sizes, err1 := driver.Slice[uint32](l.Mem, l.Args.Ptr(), n)
+		blocks, err2 := driver.Slice[uint64](l.Mem, l.Args.Ptr(), n)
+		total, err3 := driver.Slice[uint64](l.Mem, l.Args.Ptr(), 1)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return err
+		}
+		for i := range n {
+			sizes[i] = childSize(uint64(i))
+			blocks[i] = uint64(sizes[i]+childBlock-1) / childBlock
+			total[0] += blocks[i]
+		}
+		return nil
+	},
+	"hand_children": func(l *driver.TwinLaunch) error {
+		out, sizesAt := l.Args.Ptr(), l.Args.Ptr()
+		l.Args.Ptr()
+		n := int64(l.Args.Uint32())
+		sizes, err := driver.Slice[uint32](l.Mem, sizesAt, n)
+		if err != nil {
+			return err
+		}
+		for i, size := range sizes {
+			o, err := driver.Slice[uint32](l.Mem, out+driver.Ptr(4*childRoom*i), int64(size))
+			if err != nil {
+				return err
+			}
+			for t := range o {
+				o[t] = uint32(i + t)
+			}
+		}
+		return nil
+	},
+	"add_one": func(l *driver.TwinLaunch) error {
+		from, to, n := l.Args.Ptr(), l.Args.Ptr(), 4*int64(l.Args.Uint64())
+		in, err1 := driver.Slice[uint32](l.Mem, from, n)
+		out, err2 := driver.Slice[uint32](l.Mem, to, n)
+		for i := range out {
+			out[i] = in[i] + 1
+		}
+		return errors.Join(err1, err2)
+	},
+}
+
+// aggFigures are of launch aggregation. Those with a peer in this program are
+// measured in turn with it.
+func aggFigures(b *bencher) {
+	b.figure("agg/rewrite", b.aggRewrite)
+	b.figure("agg/small1000", b.aggSmall)
+	for _, n := range []int{1024, 16384, 131072} {
+		id := fmt.Sprintf("agg/cdp/%d", n)
+		b.figure(id, func() error { return b.aggIrregular(id, n, false) })
+	}
+	b.figure("agg/hand/131072", func() error { return b.aggIrregular("agg/hand/131072", 131072, true) })
+	if b.rt.Info().Kind == driver.KindCPU {
+		fmt.Fprintln(b.log, "agg/prologue, agg/examples: not on the cpu device, which executes no PTX")
+		return
+	}
+	b.figure("agg/prologue", b.aggPrologue)
+	b.aggExamples()
+}
+
+// children are the kernels of children.cu.
+type children struct {
+	*bencher
+	m    *ptxrun.Module
+	free []func() error
+}
+
+func (b *bencher) openChildren() (*children, error) {
+	var opts []ptxrun.ModuleOption
+	for name, t := range childrenTwins {
+		opts = append(opts, ptxrun.WithTwin(name, t))
+	}
+	m, err := b.rt.LoadModule(childrenPTX, append(opts, ptxrun.WithModuleName("children.ptx"))...)
+	if err != nil {
+		return nil, err
+	}
+	return &children{b, m, []func() error{m.Close}}, nil
+}
+
+// close frees what was made, the last first.
+func (c *children) close(err error) error {
+	for _, f := range slices.Backward(c.free) {
+		err = errors.Join(err, f())
+	}
+	return err
+}
+
+func (c *children) aggregator(kernel string) (*ptxrun.Kernel, *ptxrun.Aggregator, error) {
+	k, err := c.m.Kernel(kernel)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := c.rt.Aggregate(k, ptxrun.WithFlushAfter(0))
+	if err == nil {
+		c.free = append(c.free, a.Close)
+	}
+	return k, a, err
+}
+
+// childBuffer is poisoned memory until close.
+func childBuffer[T any](c *children, n int) (*ptxrun.Buffer[T], error) {
+	buf, err := poisoned[T](c.bencher, n)
+	if err == nil {
+		c.free = append(c.free, buf.Free)
+	}
+	return buf, err
+}
+
+// inTurn returns the median milliseconds of each call on the host's clock.
+func (b *bencher) inTurn(calls ...func() error) ([]float64, error) {
+	times := make([][]float64, len(calls))
+	for begin := time.Now(); len(times[0]) < minRepetitions || len(times[0]) < maxCalls && time.Since(begin) < figureTime; {
+		for i, call := range calls {
+			start := time.Now()
+			if err := call(); err != nil {
+				return nil, err
+			}
+			times[i] = append(times[i], float64(time.Since(start).Nanoseconds())/1e6)
+		}
+	}
+	medians := make([]float64, len(calls))
+	for i, t := range times {
+		slices.Sort(t)
+		medians[i] = t[len(t)/2]
+	}
+	return medians, nil
+}
+
+// against sets another way, measured here, beside a row.
+func (r *Row) against(name string, ms float64) {
+	r.Peer, r.PeerMS, r.Ratio = name, rounded(ms), rounded(ms/r.OursMS)
+}
+
+// aggRewrite is the time from a kernel's text to its aggregated form, uncached.
+func (b *bencher) aggRewrite() error {
+	text, _, err := ptx.Source("scan_pass_sum_u32", 70)
+	if err != nil {
+		return err
+	}
+	ms, err := b.inTurn(func() error {
+		f, err := ast.Parse("scan", text)
+		if err != nil {
+			return err
+		}
+		f, _, err = aggregate.Rewrite(f, aggregate.Options{}, "scan_pass_sum_u32")
+		if err == nil && len(f.String()) == 0 {
+			err = errors.New("nothing was written")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	b.report(figure{id: "agg/rewrite", n: int64(len(text)), amount: 1e9, unit: "calls/s"}, ms[0], 0)
+	return nil
+}
+
+// aggSmall launches 1000 small kernels from Go, aggregated and one by one, to
+// the end of their work.
+func (b *bencher) aggSmall() (err error) {
+	const id, launches, threads = "agg/small1000", 1000, 64
+	c, err := b.openChildren()
+	if err != nil {
+		return err
+	}
+	defer func() { err = c.close(err) }()
+	k, a, err := c.aggregator("child")
+	if err != nil {
+		return err
+	}
+	out, err := childBuffer[uint32](c, launches*threads)
+	if err != nil {
+		return err
+	}
+	one := driver.Config{Grid: driver.D1(1), Block: driver.D1(threads)}
+	at := func(i uint32) driver.Ptr { return out.Ptr() + driver.Ptr(4*threads*i) }
+	together := func() error {
+		for i := range uint32(launches) {
+			if _, err := a.Launch(one, at(i), i, uint32(threads)); err != nil {
+				return err
+			}
+		}
+		return a.Flush(context.Background())
+	}
+	separate := func() error {
+		for i := range uint32(launches) {
+			if err := b.s.Launch(k, one, at(i), i, uint32(threads)); err != nil {
+				return err
+			}
+		}
+		return b.s.Synchronize()
+	}
+	got := make([]uint32, launches*threads)
+	for _, call := range []func() error{together, separate} {
+		if err := errors.Join(repoison(b, out), call(), out.CopyTo(b.s, got)); err != nil {
+			return err
+		}
+		if i := firstWrong(len(got), func(i int) bool { return got[i] == uint32(i/threads+i%threads) }); i < len(got) {
+			return fmt.Errorf("element %d is %d", i, got[i])
+		}
+	}
+	ms, err := b.inTurn(together, separate)
+	if err != nil {
+		return err
+	}
+	b.report(figure{id: id, n: launches, amount: launches * 1e9, unit: "calls/s"}, ms[0], 0).against("separate launches", ms[1])
+	return nil
+}
+
+// aggPrologue is a kernel that saturates memory, as the only child of an
+// aggregated launch and as it is. The aggregated kernel is launched without an
+// aggregator, so that the host's part is not measured.
+func (b *bencher) aggPrologue() (err error) {
+	const id = "agg/prologue"
+	c, err := b.openChildren()
+	if err != nil {
+		return err
+	}
+	defer func() { err = c.close(err) }()
+	k, err := c.m.Kernel("add_one")
+	if err != nil {
+		return err
+	}
+	tree, err := ast.Parse("children.ptx", childrenPTX)
+	if err != nil {
+		return err
+	}
+	tree, entries, err := aggregate.Rewrite(tree, aggregate.Options{}, "add_one")
+	if err != nil {
+		return err
+	}
+	m, err := b.rt.LoadModule([]byte(tree.String()))
+	if err != nil {
+		return err
+	}
+	c.free = append(c.free, m.Close)
+	aggregated, err := m.Kernel(entries[0].Name)
+	if err != nil {
+		return err
+	}
+	n := max(b.size(28), 4)
+	input := elements(n, number[uint32])
+	in, err := childBuffer[uint32](c, n)
+	if err != nil {
+		return err
+	}
+	if err := in.CopyFrom(b.s, input); err != nil {
+		return err
+	}
+	out, err := childBuffer[uint32](c, n)
+	if err != nil {
+		return err
+	}
+	plain := driver.Config{Grid: driver.D1(uint32((n/4 + addBlock - 1) / addBlock)), Block: driver.D1(addBlock)}
+	packed := make([]byte, aggregate.ConfigBytes)
+	aggregate.PutConfig(packed, plain)
+	config, err := childBuffer[byte](c, len(packed))
+	if err != nil {
+		return err
+	}
+	args, err := childBuffer[uint64](c, 3)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(config.CopyFrom(b.s, packed), args.CopyFrom(b.s, []uint64{uint64(in.Ptr()), uint64(out.Ptr()), uint64(n / 4)})); err != nil {
+		return err
+	}
+	l := aggregate.Launch{Children: 1, End: plain.Grid.Count(), Blocks: plain.Grid.Count(), Configs: aggregate.Column{Base: config.Ptr()}}
+	for i := range driver.Ptr(3) {
+		l.Args = append(l.Args, aggregate.Column{Base: args.Ptr() + 8*i})
+	}
+	var ms [2]float64
+	output := make([]uint32, n)
+	f := figure{id: id, n: int64(n), amount: 8 * float64(n), unit: "GB/s", slots: 1, batch: 1}
+	for i, call := range []func(int) error{
+		func(int) error {
+			packed := l.Pack()
+			defer packed.Release()
+			return b.s.Driver().Launch(aggregated.Driver(), plain, packed)
+		},
+		func(int) error { return b.s.Launch(k, plain, in, out, uint64(n/4)) },
+	} {
+		if err := repoison(b, out); err != nil {
+			return err
+		}
+		f.call = call
+		if ms[i], err = b.measure(f); err != nil {
+			return err
+		}
+		if err := out.CopyTo(b.s, output); err != nil {
+			return err
+		}
+		if i := firstWrong(n, func(i int) bool { return output[i] == input[i]+1 }); i < n {
+			return fmt.Errorf("element %d is %d", i, output[i])
+		}
+	}
+	b.report(f, ms[0], 0).against("the kernel itself", ms[1])
+	return nil
+}
+
+// aggIrregular launches the children of n parents, with the hand-written kernels
+// beside it if byHand is set.
+func (b *bencher) aggIrregular(id string, n int, byHand bool) (err error) {
+	n = max(n>>b.scale, 1)
+	c, err := b.openChildren()
+	if err != nil {
+		return err
+	}
+	defer func() { err = c.close(err) }()
+	_, a, err := c.aggregator("child")
+	if err != nil {
+		return err
+	}
+	q, err := a.NewQueue(n)
+	if err != nil {
+		return err
+	}
+	c.free = append(c.free, q.Close)
+	out, err := childBuffer[uint32](c, n*childRoom)
+	if err != nil {
+		return err
+	}
+	parent, err := c.m.Kernel("parent")
+	if err != nil {
+		return err
+	}
+	over := driver.Config{Grid: driver.D1(uint32((n + 255) / 256)), Block: driver.D1(256)}
+	var threads uint64
+	for i := range n {
+		threads += uint64(childSize(uint64(i)))
+	}
+	f := figure{id: id, n: int64(n), amount: 4 * float64(threads), unit: "GB/s", slots: 1, batch: 1, waits: true, call: func(int) error {
+		if err := b.s.Launch(parent, over, q.Ptr(), out, uint32(n)); err != nil {
+			return err
+		}
+		launched, err := q.Launch(b.s)
+		if err == nil && launched != int64(n) {
+			err = fmt.Errorf("%d children, want %d", launched, n)
+		}
+		return err
+	}}
+	run := func() (float64, error) {
+		if err := repoison(b, out); err != nil {
+			return 0, err
+		}
+		ms, err := b.measure(f)
+		if err != nil {
+			return 0, err
+		}
+		got := make([]uint32, n*childRoom)
+		if err := out.CopyTo(b.s, got); err != nil {
+			return 0, err
+		}
+		const untouched = poison<<24 | poison<<16 | poison<<8 | poison
+		wrong := firstWrong(len(got), func(k int) bool {
+			i, t := k/childRoom, k%childRoom
+			if t < int(childSize(uint64(i))) {
+				return got[k] == uint32(i+t)
+			}
+			return got[k] == untouched
+		})
+		if wrong < len(got) {
+			return 0, fmt.Errorf("element %d is %d", wrong, got[wrong])
+		}
+		return ms, nil
+	}
+	ms, err := run()
+	if err != nil {
+		return err
+	}
+	if !byHand {
+		b.report(f, ms, threads)
+		return nil
+	}
+	if f.call, err = c.handWritten(n, over, out); err != nil {
+		return err
+	}
+	hand, err := run()
+	if err != nil {
+		return err
+	}
+	b.report(f, ms, 0).against("by hand", hand)
+	return nil
+}
+
+// handWritten is the work of aggIrregular by kernels that were written for it.
+func (c *children) handWritten(n int, over driver.Config, out *ptxrun.Buffer[uint32]) (func(int) error, error) {
+	parent, err1 := c.m.Kernel("hand_parent")
+	kernel, err2 := c.m.Kernel("hand_children")
+	sizes, err3 := childBuffer[uint32](c, n)
+	starts, err4 := childBuffer[uint64](c, n)
+	total, err5 := childBuffer[uint64](c, 1)
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+		return nil, err
+	}
+	return func(int) error {
+		if err := c.s.Driver().Fill(total.Ptr(), 0, 8); err != nil {
+			return err
+		}
+		if err := c.s.Launch(parent, over, uint32(n), sizes, starts, total); err != nil {
+			return err
+		}
+		blocks := []uint64{0}
+		if err := total.CopyTo(c.s, blocks); err != nil {
+			return err
+		}
+		if err := ptxrun.ExclusiveScanBuffer(c.s, starts, starts, ptxrun.Sum); err != nil {
+			return err
+		}
+		return c.s.Launch(kernel, driver.Config{Grid: driver.D1(uint32(blocks[0])), Block: driver.D1(childBlock)}, out, sizes, starts, uint32(n))
+	}, nil
+}
+
+// aggExamples are the worked examples, whole, with their plain versions beside
+// them.
+func (b *bencher) aggExamples() {
+	r := rand.New(rand.NewPCG(1, 1))
+	var curves []aggregation.Curve
+	for range b.size(16) {
+		var c aggregation.Curve
+		for k := range c {
+			c[k] = aggregation.Point{X: r.Float32(), Y: r.Float32()}
+		}
+		curves = append(curves, c)
+	}
+	points := make([]aggregation.Point, b.size(20))
+	for i := range points {
+		points[i] = aggregation.Point{X: r.Float32() * r.Float32() * r.Float32(), Y: r.Float32() * r.Float32()}
+	}
+	power, road := aggregation.PowerLaw(b.size(20), 1), aggregation.Road(b.size(10), 1)
+	for _, e := range []struct {
+		name string
+		n    int
+		run  func(p *aggregation.Programs, mode aggregation.Mode) error
+	}{
+		{"bfs-power", power.Vertices(), func(p *aggregation.Programs, mode aggregation.Mode) error {
+			_, err := p.BFS(power, 0, mode)
+			return err
+		}},
+		{"bfs-road", road.Vertices(), func(p *aggregation.Programs, mode aggregation.Mode) error { _, err := p.BFS(road, 0, mode); return err }},
+		{"sssp-power", power.Vertices(), func(p *aggregation.Programs, mode aggregation.Mode) error {
+			_, err := p.SSSP(power, 0, mode)
+			return err
+		}},
+		{"sssp-road", road.Vertices(), func(p *aggregation.Programs, mode aggregation.Mode) error {
+			_, err := p.SSSP(road, 0, mode)
+			return err
+		}},
+		{"bezier", len(curves), func(p *aggregation.Programs, mode aggregation.Mode) error {
+			_, err := p.Tessellate(curves, mode)
+			return err
+		}},
+		{"quadtree", len(points), func(p *aggregation.Programs, mode aggregation.Mode) error {
+			_, err := p.BuildQuadtree(points, 32, 10, mode)
+			return err
+		}},
+	} {
+		id := "agg/examples/" + e.name
+		b.figure(id, func() (err error) {
+			p, err := aggregation.Open(b.rt)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, p.Close()) }()
+			ms, err := b.inTurn(
+				func() error { return e.run(p, aggregation.Aggregated) },
+				func() error { return e.run(p, aggregation.Serial) },
+			)
+			if err != nil {
+				return err
+			}
+			b.report(figure{id: id, n: int64(e.n), amount: 1e9, unit: "calls/s"}, ms[0], 0).against("a thread each", ms[1])
+			return nil
+		})
+	}
+}

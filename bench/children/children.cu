@@ -1,0 +1,71 @@
+// Kernels of the figures of launch aggregation. Child i of n has 1 + hash(i) % 1023
+// threads and writes i + t to its place t of 1024.
+#include <ptxrun/aggregate.cuh>
+
+using namespace ptxrun;
+
+constexpr uint32_t room = 1024, block = 128;
+
+__device__ __forceinline__ uint64_t hash(uint64_t x) {
+    x += 0x9e3779b97f4a7c15;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+}
+
+struct Child {
+    uint32_t *out;
+    uint32_t i, n;
+};
+
+extern "C" __global__ void child(uint32_t *out, uint32_t i, uint32_t n) {
+    const uint32_t t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (t < n) out[t] = i + t;
+}
+
+extern "C" __global__ void parent(ChildQueue *q, uint32_t *out, uint32_t n) {
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    const uint32_t size = 1 + uint32_t(hash(i) % 1023);
+    launch<Granularity::grid>(q, i < n, child_config(ceil_div(size, block), block), Child{out + uint64_t(i) * room, i, size});
+}
+
+// The same by hand: a parent that leaves each child's size and blocks at its own
+// place, and one kernel for all children's blocks, of which starts are the sums.
+extern "C" __global__ void hand_parent(uint32_t n, uint32_t *sizes, uint64_t *blocks, uint64_t *total) {
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    const uint32_t size = 1 + uint32_t(hash(i) % 1023);
+    const uint64_t b = i < n ? ceil_div(size, block) : 0;
+    if (i < n) {
+        sizes[i] = size;
+        blocks[i] = b;
+    }
+    const uint64_t sum = warp_reduce<Sum<uint64_t>>(b);
+    if (threadIdx.x % warp_size == 0) atomic_add(total, sum);
+}
+
+extern "C" __global__ void __launch_bounds__(block) hand_children(uint32_t *out, const uint32_t *sizes, const uint64_t *starts, uint32_t n) {
+    const uint32_t lane = threadIdx.x % warp_size;
+    uint32_t low = 0, high = n;
+    while (high - low > 1) {
+        const uint32_t step = ceil_div(high - low, warp_size), at = low + lane * step;
+        const uint32_t before = __popc(__ballot_sync(full_warp, at < high && starts[at] <= blockIdx.x));
+        low += (before - 1) * step;
+        high = minimum(high, low + step);
+    }
+    const uint32_t t = uint32_t(blockIdx.x - starts[low]) * blockDim.x + threadIdx.x;
+    if (t < sizes[low]) out[uint64_t(low) * room + t] = low + t;
+}
+
+// add_one is bound by memory.
+struct alignas(16) Four {
+    uint32_t v[4];
+};
+
+extern "C" __global__ void add_one(const Four *in, Four *out, uint64_t n) {
+    const uint64_t i = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    Four f = in[i];
+#pragma unroll
+    for (int k = 0; k < 4; k++) f.v[k]++;
+    out[i] = f;
+}
