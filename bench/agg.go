@@ -5,13 +5,11 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/ptxrun/ptxrun"
 	"github.com/ptxrun/ptxrun/driver"
-	"github.com/ptxrun/ptxrun/examples/aggregation"
 	"github.com/ptxrun/ptxrun/ptx"
 	"github.com/ptxrun/ptxrun/ptx/aggregate"
 	"github.com/ptxrun/ptxrun/ptx/ast"
@@ -111,11 +109,11 @@ func aggFigures(b *bencher) {
 	}
 	b.figure("agg/hand/131072", func() error { return b.aggIrregular("agg/hand/131072", 131072, true) })
 	if b.rt.Info().Kind == driver.KindCPU {
-		fmt.Fprintln(b.log, "agg/prologue, agg/examples: not on the cpu device, which executes no PTX")
+		fmt.Fprintln(b.log, "agg/prologue, agg/examples and agg/plain: not on the cpu device, which executes no PTX")
 		return
 	}
 	b.figure("agg/prologue", b.aggPrologue)
-	b.aggExamples()
+	b.exampleFigures()
 }
 
 // children are the kernels of children.cu.
@@ -469,68 +467,4 @@ func (c *children) handWritten(n int, over driver.Config, out *ptxrun.Buffer[uin
 		}
 		return c.s.Launch(kernel, driver.Config{Grid: driver.D1(uint32(blocks[0])), Block: driver.D1(childBlock)}, out, sizes, starts, uint32(n))
 	}, nil
-}
-
-// aggExamples are the worked examples, whole, with their plain versions beside
-// them.
-func (b *bencher) aggExamples() {
-	r := rand.New(rand.NewPCG(1, 1))
-	var curves []aggregation.Curve
-	for range b.size(16) {
-		var c aggregation.Curve
-		for k := range c {
-			c[k] = aggregation.Point{X: r.Float32(), Y: r.Float32()}
-		}
-		curves = append(curves, c)
-	}
-	points := make([]aggregation.Point, b.size(20))
-	for i := range points {
-		points[i] = aggregation.Point{X: r.Float32() * r.Float32() * r.Float32(), Y: r.Float32() * r.Float32()}
-	}
-	power, road := aggregation.PowerLaw(b.size(20), 1), aggregation.Road(b.size(10), 1)
-	for _, e := range []struct {
-		name string
-		n    int
-		run  func(p *aggregation.Programs, mode aggregation.Mode) error
-	}{
-		{"bfs-power", power.Vertices(), func(p *aggregation.Programs, mode aggregation.Mode) error {
-			_, err := p.BFS(power, 0, mode)
-			return err
-		}},
-		{"bfs-road", road.Vertices(), func(p *aggregation.Programs, mode aggregation.Mode) error { _, err := p.BFS(road, 0, mode); return err }},
-		{"sssp-power", power.Vertices(), func(p *aggregation.Programs, mode aggregation.Mode) error {
-			_, err := p.SSSP(power, 0, mode)
-			return err
-		}},
-		{"sssp-road", road.Vertices(), func(p *aggregation.Programs, mode aggregation.Mode) error {
-			_, err := p.SSSP(road, 0, mode)
-			return err
-		}},
-		{"bezier", len(curves), func(p *aggregation.Programs, mode aggregation.Mode) error {
-			_, err := p.Tessellate(curves, mode)
-			return err
-		}},
-		{"quadtree", len(points), func(p *aggregation.Programs, mode aggregation.Mode) error {
-			_, err := p.BuildQuadtree(points, 32, 10, mode)
-			return err
-		}},
-	} {
-		id := "agg/examples/" + e.name
-		b.figure(id, func() (err error) {
-			p, err := aggregation.Open(b.rt)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, p.Close()) }()
-			ms, err := b.inTurn(
-				func() error { return e.run(p, aggregation.Aggregated) },
-				func() error { return e.run(p, aggregation.Serial) },
-			)
-			if err != nil {
-				return err
-			}
-			b.report(figure{id: id, n: int64(e.n), amount: 1e9, unit: "calls/s"}, ms[0], 0).against("a thread each", ms[1])
-			return nil
-		})
-	}
 }

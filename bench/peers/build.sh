@@ -10,8 +10,10 @@ set -eu
 if [ "${1-}" = --one ]; then # a job of the ones below
     kind=$2 source=$3 out=$4 capability=$5
     if [ "$kind" = peer ]; then
-        name=$(basename "$source" .cu)
-        exec nvcc -O3 -std=c++17 -arch="sm_$capability" -o "$out/$name" "$source"
+        name=$(basename "$source" .cu) flags=
+        if [ "$name" = cdp ]; then flags="-rdc=true -lcudadevrt"; fi # launches from the device
+        # shellcheck disable=SC2086 # flags are words
+        exec nvcc -O3 -std=c++17 -arch="sm_$capability" -o "$out/$name" "$source" $flags
     fi
     # The second line of a built file names its source and macros.
     target=$(basename "$(dirname "$source")")

@@ -51,12 +51,12 @@ func (m Mode) threshold() uint32 {
 	return 0
 }
 
-// Programs are the kernels on one device. Its methods are for one goroutine.
+// Programs are the kernels on one device. They and the problems made of them are
+// for one goroutine.
 type Programs struct {
 	rt     *ptxrun.Runtime
 	s      *ptxrun.Stream
 	m      *ptxrun.Module
-	held   []func() error
 	kernel map[string]*ptxrun.Kernel
 	agg    map[string]*ptxrun.Aggregator
 }
@@ -90,7 +90,7 @@ func Open(rt *ptxrun.Runtime) (p *Programs, err error) {
 
 // Close unloads them.
 func (p *Programs) Close() error {
-	errs := []error{p.release()}
+	var errs []error
 	for _, a := range p.agg {
 		if a != nil {
 			errs = append(errs, a.Close())
@@ -105,53 +105,63 @@ func (p *Programs) Close() error {
 	return errors.Join(errs...)
 }
 
-// release frees what buffer and queue have made.
-func (p *Programs) release() error {
+// memory is what a problem holds on the device.
+type memory struct {
+	*Programs
+	held []func() error
+}
+
+// Close frees it. The programs stay open.
+func (m *memory) Close() error {
 	var errs []error
-	for _, free := range p.held {
+	for _, free := range m.held {
 		errs = append(errs, free())
 	}
-	p.held = nil
+	m.held = nil
 	return errors.Join(errs...)
 }
 
-// buffer is device memory with a copy of data, until release.
-func buffer[T any](p *Programs, data []T) (*ptxrun.Buffer[T], error) {
-	b, err := ptxrun.NewBufferFrom(p.s, data)
+// buffer is device memory for n elements.
+func buffer[T any](m *memory, n int) (*ptxrun.Buffer[T], error) {
+	b, err := ptxrun.NewBuffer[T](m.rt, n)
 	if err == nil {
-		p.held = append(p.held, b.Free)
+		m.held = append(m.held, b.Free)
 	}
 	return b, err
 }
 
-// filled is device memory of n words of the given byte, until release.
-func filled(p *Programs, n int, value byte) (*ptxrun.Buffer[uint32], error) {
-	b, err := ptxrun.NewBuffer[uint32](p.rt, n)
-	if err != nil {
-		return nil, err
+// upload is device memory with a copy of data.
+func upload[T any](m *memory, data []T) (*ptxrun.Buffer[T], error) {
+	b, err := buffer[T](m, len(data))
+	if err == nil {
+		err = b.CopyFrom(m.s, data)
 	}
-	p.held = append(p.held, b.Free)
-	return b, p.s.Driver().Fill(b.Ptr(), value, int64(4*n))
+	return b, err
 }
 
-// queue is a queue for children of a kernel, until release.
-func (p *Programs) queue(kernel string, capacity int) (*ptxrun.Queue, error) {
-	q, err := p.agg[kernel].NewQueue(max(capacity, 1))
+// fill sets all bytes of a buffer.
+func fill[T any](m *memory, b *ptxrun.Buffer[T], value byte, size int) error {
+	return m.s.Driver().Fill(b.Ptr(), value, int64(b.Len()*size))
+}
+
+// queue is a queue for children of a kernel.
+func (m *memory) queue(kernel string, capacity int) (*ptxrun.Queue, error) {
+	q, err := m.agg[kernel].NewQueue(max(capacity, 1))
 	if err == nil {
-		p.held = append(p.held, q.Close)
+		m.held = append(m.held, q.Close)
 	}
 	return q, err
 }
 
 // launchChildren launches what a parent has recorded.
-func (p *Programs) launchChildren(q *ptxrun.Queue, mode Mode) (int64, error) {
+func (m *memory) launchChildren(q *ptxrun.Queue, mode Mode) (int64, error) {
 	switch mode {
 	case Serial: // the parent has done it
 		return 0, nil
 	case Separate:
-		return q.LaunchEach(p.s)
+		return q.LaunchEach(m.s)
 	}
-	return q.Launch(p.s)
+	return q.Launch(m.s)
 }
 
 // covering is a launch of n threads in blocks of 256.

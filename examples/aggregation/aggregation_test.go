@@ -36,16 +36,20 @@ func each(t *testing.T, f func(t *testing.T, p *Programs, mode Mode)) {
 }
 
 func TestPaths(t *testing.T) {
-	graphs := map[string]*Graph{"power law": PowerLaw(1000, 1), "road": Road(12, 1), "one vertex": {Offsets: []uint32{0, 0}, Targets: []uint32{0}}}
+	graphs := map[string]*Graph{"power law": PowerLaw(300, 1), "road": Road(12, 1), "one vertex": {Offsets: []uint32{0, 0}, Targets: []uint32{0}}}
 	each(t, func(t *testing.T, p *Programs, mode Mode) {
 		for name, g := range graphs {
-			got, err := p.SSSP(g, 0, mode)
-			require.NoError(t, err, name)
-			require.Equal(t, g.Compute(0), got, name)
-			got, err = p.BFS(g, 0, mode)
-			require.NoError(t, err, name)
-			plain := Graph{Offsets: g.Offsets, Targets: g.Targets}
-			require.Equal(t, plain.Compute(0), got, name)
+			for _, g := range []*Graph{g, {Offsets: g.Offsets, Targets: g.Targets}} {
+				s, err := p.NewSearch(g)
+				require.NoError(t, err)
+				for _, from := range []int{0, g.Vertices() / 2} {
+					require.NoError(t, s.Run(from, mode), name)
+					got, err := s.Distances()
+					require.NoError(t, err)
+					require.Equal(t, g.Compute(from), got, name)
+				}
+				require.NoError(t, s.Close())
+			}
 		}
 	})
 }
@@ -62,8 +66,12 @@ func TestTessellate(t *testing.T) {
 		}
 	}
 	each(t, func(t *testing.T, p *Programs, mode Mode) {
-		got, err := p.Tessellate(curves, mode)
+		b, err := p.NewTessellation(curves)
 		require.NoError(t, err)
+		require.NoError(t, b.Run(mode))
+		got, err := b.Vertices()
+		require.NoError(t, err)
+		require.NoError(t, b.Close())
 		for i := range curves {
 			require.Equal(t, curves[i].Tessellate(), got[i], i)
 		}
@@ -78,9 +86,13 @@ func TestQuadtree(t *testing.T) {
 	}
 	each(t, func(t *testing.T, p *Programs, mode Mode) {
 		for _, n := range []int{1, 5, len(points)} {
-			tree, err := p.BuildQuadtree(points[:n], 9, 5, mode)
+			b, err := p.NewQuadtreeBuild(points[:n], 9, 5)
+			require.NoError(t, err)
+			require.NoError(t, b.Run(mode))
+			tree, err := b.Tree()
 			require.NoError(t, err)
 			require.Equal(t, Leaves(points[:n], 9, 5), tree.Leaves())
+			require.NoError(t, b.Close())
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package aggregation
 
 import (
+	"errors"
 	"math"
 
 	"github.com/ptxrun/ptxrun"
@@ -15,52 +16,63 @@ type Curve [3]Point
 // MostVertices is how many a curve is divided into at most.
 const MostVertices = 1024
 
-// Tessellate returns the vertices of each curve, more the more it is bent.
-func (p *Programs) Tessellate(curves []Curve, mode Mode) (out [][]Point, err error) {
+// Tessellation divides curves, each into the more vertices the more it is bent.
+type Tessellation struct {
+	memory
+	curves   int
+	control  *ptxrun.Buffer[Curve]
+	vertices *ptxrun.Buffer[Point]
+	counts   *ptxrun.Buffer[uint32]
+	children *ptxrun.Queue
+}
+
+// NewTessellation takes curves to the device. Close it.
+func (p *Programs) NewTessellation(curves []Curve) (t *Tessellation, err error) {
+	t = &Tessellation{memory: memory{Programs: p}, curves: len(curves)}
 	defer func() {
-		if e := p.release(); err == nil {
-			err = e
+		if err != nil {
+			err = errors.Join(err, t.Close())
 		}
 	}()
-	control, err := buffer(p, curves)
-	if err != nil {
-		return nil, err
+	if t.control, err = upload(&t.memory, curves); err != nil {
+		return t, err
 	}
-	vertices, err := ptxrun.NewBuffer[Point](p.rt, len(curves)*MostVertices)
-	if err != nil {
-		return nil, err
+	if t.vertices, err = buffer[Point](&t.memory, len(curves)*MostVertices); err != nil {
+		return t, err
 	}
-	p.held = append(p.held, vertices.Free)
-	counts, err := filled(p, len(curves), 0)
-	if err != nil {
-		return nil, err
+	if t.counts, err = buffer[uint32](&t.memory, len(curves)); err != nil {
+		return t, err
 	}
-	q, err := p.queue("tessellate", len(curves))
-	if err != nil {
-		return nil, err
-	}
-	err = p.s.Launch(p.kernel["tessellate_curves"], covering(len(curves)), q.Ptr(), control, uint32(len(curves)), vertices, counts,
+	t.children, err = t.queue("tessellate", len(curves))
+	return t, err
+}
+
+// Run computes the vertices.
+func (t *Tessellation) Run(mode Mode) error {
+	err := t.s.Launch(t.kernel["tessellate_curves"], covering(t.curves), t.children.Ptr(), t.control, uint32(t.curves), t.vertices, t.counts,
 		uint32(MostVertices), mode.threshold())
 	if err != nil {
+		return err
+	}
+	if _, err := t.launchChildren(t.children, mode); err != nil {
+		return err
+	}
+	return t.s.Synchronize()
+}
+
+// Vertices are those of each curve that Run computed.
+func (t *Tessellation) Vertices() ([][]Point, error) {
+	n := make([]uint32, t.curves)
+	if err := t.counts.CopyTo(t.s, n); err != nil {
 		return nil, err
 	}
-	if _, err := p.launchChildren(q, mode); err != nil {
+	all := make([]Point, t.vertices.Len())
+	if err := t.vertices.CopyTo(t.s, all); err != nil {
 		return nil, err
 	}
-	n := make([]uint32, len(curves))
-	if err := counts.CopyTo(p.s, n); err != nil {
-		return nil, err
-	}
-	out = make([][]Point, len(curves))
+	out := make([][]Point, t.curves)
 	for i := range out {
-		part, err := vertices.Slice(i*MostVertices, i*MostVertices+int(n[i]))
-		if err != nil {
-			return nil, err
-		}
-		out[i] = make([]Point, n[i])
-		if err := part.CopyTo(p.s, out[i]); err != nil {
-			return nil, err
-		}
+		out[i] = all[i*MostVertices:][:n[i]]
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package aggregation
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -62,91 +63,86 @@ func Road(side int, seed uint64) *Graph {
 	}, r)
 }
 
-// BFS returns the number of edges on a shortest path from a vertex to each.
-func (p *Programs) BFS(g *Graph, from int, mode Mode) ([]uint32, error) {
-	return p.paths(&Graph{Offsets: g.Offsets, Targets: g.Targets}, from, mode)
+// Search finds shortest paths in a graph, by the number of edges if it has no
+// weights, else by their sum. Source: Bellman and Ford, with a frontier of the
+// vertices that have improved, which without weights is breadth-first search.
+type Search struct {
+	memory
+	vertices                                   int
+	offsets, targets, weights                  *ptxrun.Buffer[uint32]
+	distances, marked, frontier, next, counter *ptxrun.Buffer[uint32]
+	children                                   *ptxrun.Queue
 }
 
-// SSSP returns the least sum of weights on a path from a vertex to each. Source:
-// Bellman and Ford, with a frontier of the vertices that have improved.
-func (p *Programs) SSSP(g *Graph, from int, mode Mode) ([]uint32, error) {
-	return p.paths(g, from, mode)
-}
-
-func (p *Programs) paths(g *Graph, from int, mode Mode) (distances []uint32, err error) {
+// NewSearch takes a graph to the device. Close it.
+func (p *Programs) NewSearch(g *Graph) (s *Search, err error) {
+	s = &Search{memory: memory{Programs: p}, vertices: g.Vertices()}
 	defer func() {
-		if e := p.release(); err == nil {
-			err = e
+		if err != nil {
+			err = errors.Join(err, s.Close())
 		}
 	}()
-	n := g.Vertices()
-	offsets, err := buffer(p, g.Offsets)
-	if err != nil {
-		return nil, err
+	if s.offsets, err = upload(&s.memory, g.Offsets); err != nil {
+		return s, err
 	}
-	targets, err := buffer(p, g.Targets)
-	if err != nil {
-		return nil, err
+	if s.targets, err = upload(&s.memory, g.Targets); err != nil {
+		return s, err
 	}
-	var weights *ptxrun.Buffer[uint32]
 	if g.Weights != nil {
-		if weights, err = buffer(p, g.Weights); err != nil {
-			return nil, err
+		if s.weights, err = upload(&s.memory, g.Weights); err != nil {
+			return s, err
 		}
 	}
-	start := slices.Repeat([]uint32{Unreached}, n)
-	start[from] = 0
-	dist, err := buffer(p, start)
-	if err != nil {
-		return nil, err
+	for _, b := range []**ptxrun.Buffer[uint32]{&s.distances, &s.marked, &s.frontier, &s.next} {
+		if *b, err = buffer[uint32](&s.memory, s.vertices); err != nil {
+			return s, err
+		}
 	}
-	marked, err := filled(p, n, 0)
-	if err != nil {
-		return nil, err
+	if s.counter, err = buffer[uint32](&s.memory, 1); err != nil {
+		return s, err
 	}
-	frontier, err := filled(p, n, 0)
-	if err != nil {
-		return nil, err
+	s.children, err = s.queue("relax", s.vertices)
+	return s, err
+}
+
+// Run finds the distances from a vertex.
+func (s *Search) Run(from int, mode Mode) error {
+	if err := errors.Join(fill(&s.memory, s.distances, 0xff, 4), fill(&s.memory, s.marked, 0, 4)); err != nil {
+		return err
 	}
-	next, err := filled(p, n, 0)
-	if err != nil {
-		return nil, err
+	start, err1 := s.distances.Slice(from, from+1)
+	first, err2 := s.frontier.Slice(0, 1)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
 	}
-	first, err := frontier.Slice(0, 1)
-	if err != nil {
-		return nil, err
-	}
-	if err := first.CopyFrom(p.s, []uint32{uint32(from)}); err != nil {
-		return nil, err
-	}
-	found, err := filled(p, 1, 0)
-	if err != nil {
-		return nil, err
-	}
-	q, err := p.queue("relax", n)
-	if err != nil {
-		return nil, err
+	if err := errors.Join(start.CopyFrom(s.s, []uint32{0}), first.CopyFrom(s.s, []uint32{uint32(from)})); err != nil {
+		return err
 	}
 	count := []uint32{1}
 	for round := uint32(1); count[0] > 0; round++ {
-		if err := found.CopyFrom(p.s, []uint32{0}); err != nil {
-			return nil, err
+		if err := fill(&s.memory, s.counter, 0, 4); err != nil {
+			return err
 		}
-		err := p.s.Launch(p.kernel["relax_frontier"], covering(int(count[0])), q.Ptr(), offsets, targets, weights.Ptr(), dist, marked,
-			frontier, count[0], next, found, round, mode.threshold())
+		err := s.s.Launch(s.kernel["relax_frontier"], covering(int(count[0])), s.children.Ptr(), s.offsets, s.targets, s.weights.Ptr(),
+			s.distances, s.marked, s.frontier, count[0], s.next, s.counter, round, mode.threshold())
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if _, err := p.launchChildren(q, mode); err != nil {
-			return nil, err
+		if _, err := s.launchChildren(s.children, mode); err != nil {
+			return err
 		}
-		if err := found.CopyTo(p.s, count); err != nil {
-			return nil, err
+		if err := s.counter.CopyTo(s.s, count); err != nil {
+			return err
 		}
-		frontier, next = next, frontier
+		s.frontier, s.next = s.next, s.frontier
 	}
-	distances = make([]uint32, n)
-	return distances, dist.CopyTo(p.s, distances)
+	return nil
+}
+
+// Distances are those that Run found.
+func (s *Search) Distances() ([]uint32, error) {
+	d := make([]uint32, s.vertices)
+	return d, s.distances.CopyTo(s.s, d)
 }
 
 // Compute returns the distances by a plain Go program, for comparison.

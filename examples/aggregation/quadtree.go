@@ -1,6 +1,7 @@
 package aggregation
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/ptxrun/ptxrun"
@@ -30,83 +31,108 @@ type quarter struct {
 // nodes is the size of a full quadtree.
 func nodes(depth int) int { return (1<<(2*depth+2) - 1) / 3 }
 
-// BuildQuadtree sorts points of the unit square into a tree.
-func (p *Programs) BuildQuadtree(points []Point, leaf, mostDepth int, mode Mode) (t *Quadtree, err error) {
+// QuadtreeBuild sorts points of the unit square into a tree.
+type QuadtreeBuild struct {
+	memory
+	points      []Point
+	leaf, most  int
+	from, to    *ptxrun.Buffer[Point]
+	tree        *ptxrun.Buffer[Range]
+	level, next *ptxrun.Buffer[quarter] // of the plain version
+	counter     *ptxrun.Buffer[uint32]
+	input       *ptxrun.Buffer[Point]
+	children    *ptxrun.Queue
+}
+
+// NewQuadtreeBuild takes points to the device. Close it.
+func (p *Programs) NewQuadtreeBuild(points []Point, leaf, mostDepth int) (b *QuadtreeBuild, err error) {
+	b = &QuadtreeBuild{memory: memory{Programs: p}, points: points, leaf: leaf, most: mostDepth}
 	defer func() {
-		if e := p.release(); err == nil {
-			err = e
+		if err != nil {
+			err = errors.Join(err, b.Close())
 		}
 	}()
-	from, err := buffer(p, points)
-	if err != nil {
-		return nil, err
+	if b.input, err = upload(&b.memory, points); err != nil {
+		return b, err
 	}
-	to, err := buffer(p, points)
-	if err != nil {
-		return nil, err
+	for _, part := range []**ptxrun.Buffer[Point]{&b.from, &b.to} {
+		if *part, err = buffer[Point](&b.memory, len(points)); err != nil {
+			return b, err
+		}
 	}
-	tree, err := buffer(p, make([]Range, nodes(mostDepth)))
-	if err != nil {
-		return nil, err
+	if b.tree, err = buffer[Range](&b.memory, nodes(mostDepth)); err != nil {
+		return b, err
 	}
-	q, err := p.queue("split_node", min(len(points), 1<<(2*mostDepth)))
-	if err != nil {
-		return nil, err
+	most := max(min(len(points), 1<<(2*mostDepth)), 1) // nodes of a level
+	for _, part := range []**ptxrun.Buffer[quarter]{&b.level, &b.next} {
+		if *part, err = buffer[quarter](&b.memory, most); err != nil {
+			return b, err
+		}
 	}
-	root := quarter{q.Ptr(), from.Ptr(), to.Ptr(), tree.Ptr(), 0, 0, uint32(len(points)), 0, 0.5, 0.5, 0.5, uint32(leaf), uint32(mostDepth), 0}
+	if b.counter, err = buffer[uint32](&b.memory, 1); err != nil {
+		return b, err
+	}
+	b.children, err = b.queue("split_node", most)
+	return b, err
+}
+
+// Run builds the tree.
+func (b *QuadtreeBuild) Run(mode Mode) error {
+	d := b.s.Driver()
+	err := errors.Join(fill(&b.memory, b.tree, 0, 8),
+		d.Copy(b.from.Ptr(), b.input.Ptr(), int64(8*len(b.points))), d.Copy(b.to.Ptr(), b.input.Ptr(), int64(8*len(b.points))))
+	if err != nil {
+		return err
+	}
+	root := quarter{b.children.Ptr(), b.from.Ptr(), b.to.Ptr(), b.tree.Ptr(), 0, 0, uint32(len(b.points)), 0, 0.5, 0.5, 0.5,
+		uint32(b.leaf), uint32(b.most), 0}
 	if mode == Serial {
-		err = p.levels(root, min(len(points), 1<<(2*mostDepth)))
-	} else {
-		err = p.s.Launch(p.kernel["split_node"], driver.Config{Grid: driver.D1(1), Block: driver.D1(128)}, root.q, root.from, root.to, root.nodes,
-			root.index, root.begin, root.end, root.depth, root.x, root.y, root.half, root.leaf, root.mostDepth)
-		for n := int64(1); err == nil && n > 0; {
-			n, err = p.launchChildren(q, mode)
-		}
+		return b.levels(root)
 	}
-	if err != nil {
-		return nil, err
+	err = b.s.Launch(b.kernel["split_node"], driver.Config{Grid: driver.D1(1), Block: driver.D1(128)}, root.q, root.from, root.to, root.nodes,
+		root.index, root.begin, root.end, root.depth, root.x, root.y, root.half, root.leaf, root.mostDepth)
+	for n := int64(1); err == nil && n > 0; {
+		n, err = b.launchChildren(b.children, mode)
 	}
-	t = &Quadtree{Leaf: leaf, MostDepth: mostDepth, Nodes: make([]Range, tree.Len())}
-	if err := tree.CopyTo(p.s, t.Nodes); err != nil {
-		return nil, err
-	}
-	for i, b := range []*ptxrun.Buffer[Point]{from, to} {
-		t.Points[i] = make([]Point, len(points))
-		if err := b.CopyTo(p.s, t.Points[i]); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
+	return err
 }
 
 // levels is the plain version: a launch for each level, a thread for each node.
-func (p *Programs) levels(root quarter, most int) error {
-	list := make([]quarter, max(most, 1))
-	list[0] = root
-	level, err := buffer(p, list)
+func (b *QuadtreeBuild) levels(root quarter) error {
+	first, err := b.level.Slice(0, 1)
 	if err != nil {
 		return err
 	}
-	next, err := buffer(p, list)
-	if err != nil {
+	if err := first.CopyFrom(b.s, []quarter{root}); err != nil {
 		return err
 	}
-	found, err := filled(p, 1, 0)
-	if err != nil {
-		return err
-	}
-	for count := []uint32{1}; count[0] > 0; level, next = next, level {
-		if err := found.CopyFrom(p.s, []uint32{0}); err != nil {
+	for count := []uint32{1}; count[0] > 0; b.level, b.next = b.next, b.level {
+		if err := fill(&b.memory, b.counter, 0, 4); err != nil {
 			return err
 		}
-		if err := p.s.Launch(p.kernel["split_level"], covering(int(count[0])), level, count[0], next, found); err != nil {
+		if err := b.s.Launch(b.kernel["split_level"], covering(int(count[0])), b.level, count[0], b.next, b.counter); err != nil {
 			return err
 		}
-		if err := found.CopyTo(p.s, count); err != nil {
+		if err := b.counter.CopyTo(b.s, count); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Tree is what Run built.
+func (b *QuadtreeBuild) Tree() (*Quadtree, error) {
+	t := &Quadtree{Leaf: b.leaf, MostDepth: b.most, Nodes: make([]Range, b.tree.Len())}
+	if err := b.tree.CopyTo(b.s, t.Nodes); err != nil {
+		return nil, err
+	}
+	for i, from := range []*ptxrun.Buffer[Point]{b.from, b.to} {
+		t.Points[i] = make([]Point, len(b.points))
+		if err := from.CopyTo(b.s, t.Points[i]); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
 }
 
 // compare orders points.
