@@ -118,11 +118,11 @@ func TestEqualsSeparateLaunches(t *testing.T) {
 				assert.Equal(t, e.Kernel+aggregate.Suffix, e.Name)
 				rig := newRig(t, emu.WithRaceCheck(), emu.WithInitCheck())
 				original, m := rig.load(f), rig.load(rewritten)
-				for i, n := range []int{1, 2, 5, 31, 32, 33, 60, 130, 1, 3, 40} {
+				for i, n := range []int{1, 2, 5, 31, 32, 33, 60, 1, 3} {
 					random := rand.New(rand.NewPCG(uint64(i), 5))
 					most := uint32(100)
-					if n > 50 {
-						most = 24
+					if n > 30 {
+						most = 36
 					}
 					list, elements := fam.children(random, n, 0, 0, most)
 					data := make([]byte, elements*fam.size)
@@ -138,7 +138,7 @@ func TestEqualsSeparateLaunches(t *testing.T) {
 					}
 					want := run(func(list []child) error { return rig.separate(rig.kernel(original, fam.kernel), e, list) })
 					for _, part := range []uint64{0, 7} {
-						if part > 0 && n > 40 {
+						if part > 0 && n > 32 {
 							continue
 						}
 						got := run(func(list []child) error { return rig.together(rig.kernel(m, e.Name), e, list, part) })
