@@ -286,7 +286,7 @@ func TestModulesWithVariables(t *testing.T) {
 		require.NoError(t, err)
 		_, err = rt.Aggregate(c)
 		require.ErrorIs(t, err, driver.ErrNotSupported)
-		require.ErrorContains(t, err, "Aggregate: not supported by this device: module:14:")
+		require.ErrorContains(t, err, "Aggregate: not supported: module:14:")
 		require.ErrorContains(t, err, "clusters (%cluster_ctarank)")
 		_, err = rt.Aggregate(k, WithCoarsening(2))
 		require.ErrorIs(t, err, driver.ErrNotSupported)

@@ -89,7 +89,7 @@ var codeText = map[Code]string{
 	ErrIllegalInstr:    "a kernel executed an illegal instruction",
 	ErrMisaligned:      "a kernel used a misaligned address",
 	ErrLaunchFailed:    "a kernel failed",
-	ErrNotSupported:    "not supported by this device",
+	ErrNotSupported:    "not supported",
 	ErrSystemDriver:    "the NVIDIA driver library does not match the loaded kernel module: reboot or reinstall the driver",
 	ErrUnknown:         "unknown error",
 	ErrNoDriver:        "no CUDA driver",

@@ -253,7 +253,7 @@ func (r *rewriter) replace(f *ast.Func) bool {
 	}
 	t.line("}")
 	out := *f
-	out.Body = &ast.Block{Pos: f.Body.Pos, Stmts: append(r.parse(t.String()).Body.Stmts, stmts...)}
+	out.Body = &ast.Block{Pos: f.Body.Pos, Stmts: before(r.parse(t.String()).Body.Stmts, stmts)}
 	r.replaced[f] = &out
 	return true
 }
@@ -295,6 +295,6 @@ func (r *rewriter) plain(f *ast.Func) *ast.Func {
 	b.store(t, "%~t")
 	t.line("}")
 	out := *f
-	out.Body = &ast.Block{Pos: f.Body.Pos, Stmts: append(r.parse(t.String()).Body.Stmts, f.Body.Stmts...)}
+	out.Body = &ast.Block{Pos: f.Body.Pos, Stmts: before(r.parse(t.String()).Body.Stmts, f.Body.Stmts)}
 	return &out
 }

@@ -291,11 +291,27 @@ func (r *rewriter) entry(e *Entry) *ast.Func {
 		}
 		out.Directives = append(out.Directives, d)
 	}
-	out.Body = &ast.Block{Pos: f.Body.Pos, Stmts: append(slices.Clip(head.Body.Stmts), stmts...)}
+	out.Body = &ast.Block{Pos: f.Body.Pos, Stmts: before(head.Body.Stmts, stmts)}
 	if r.coarse {
 		out.Body.Stmts = append(out.Body.Stmts, r.parse(b.epilogue()).Body.Stmts...)
 	}
 	return &out
+}
+
+// before puts a head before a body's statements, and all declarations that these
+// begin with before the head's instructions.
+func before(head, stmts []ast.Stmt) []ast.Stmt {
+	h, s := declared(head), declared(stmts)
+	return slices.Concat(head[:h], stmts[:s], head[h:], stmts[s:])
+}
+
+// declared is how many declarations the statements begin with.
+func declared(list []ast.Stmt) int {
+	n := slices.IndexFunc(list, func(s ast.Stmt) bool { _, ok := s.(*ast.Var); return !ok })
+	if n < 0 {
+		return len(list)
+	}
+	return n
 }
 
 // parse reads an entry that the package has written.
