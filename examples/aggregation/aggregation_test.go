@@ -1,10 +1,14 @@
 package aggregation
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ptxrun/ptxrun"
@@ -95,4 +99,41 @@ func TestQuadtree(t *testing.T) {
 			require.NoError(t, b.Close())
 		}
 	})
+}
+
+// TestService makes requests from many goroutines, some of which give up.
+func TestService(t *testing.T) {
+	dev, err := emu.Open(emu.WithMemoryChecks())
+	require.NoError(t, err)
+	rt := ptxrun.NewRuntime(dev)
+	p, err := Open(rt)
+	require.NoError(t, err)
+	s, err := p.NewService(8, ptxrun.WithFlushAfter(200*time.Microsecond))
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for g := range 12 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 4))
+			for range 6 {
+				c, n := Curve{{r.Float32(), 0}, {r.Float32(), r.Float32()}, {1, r.Float32()}}, 2+r.IntN(300)
+				ctx, cancel := context.WithCancel(context.Background())
+				if r.IntN(4) == 0 {
+					cancel()
+				}
+				got, err := s.Tessellate(ctx, c, n)
+				cancel()
+				if errors.Is(err, context.Canceled) {
+					continue
+				}
+				assert.NoError(t, err)
+				assert.Equal(t, c.Divide(n), got)
+			}
+		})
+	}
+	wg.Wait()
+	_, err = s.Tessellate(context.Background(), Curve{}, 1)
+	require.ErrorIs(t, err, driver.ErrInvalidValue)
+	require.NoError(t, s.Close())
+	require.NoError(t, p.Close())
+	require.NoError(t, rt.Close(), "nothing is left on the device")
 }

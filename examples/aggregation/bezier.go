@@ -91,6 +91,11 @@ func (c *Curve) Tessellate() []Point {
 	} else if wanted < MostVertices {
 		n = int(wanted)
 	}
+	return c.Divide(n)
+}
+
+// Divide returns n vertices, by a plain Go program.
+func (c *Curve) Divide(n int) []Point {
 	out := make([]Point, n)
 	for i := range out {
 		u := float32(i) / float32(n-1)
