@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"reflect"
+	"slices"
 	"sort"
 	"strconv"
 	"sync"
@@ -13,7 +15,6 @@ import (
 
 	"github.com/ptxrun/ptxrun/driver"
 	"github.com/ptxrun/ptxrun/ptx/aggregate"
-	"github.com/ptxrun/ptxrun/ptx/ast"
 )
 
 // Aggregator turns many launches of one kernel into few. What is given to Launch
@@ -46,6 +47,7 @@ type Aggregator struct {
 	closed bool
 	types  []accepted // last for each parameter
 	open   *recording // nil while nothing is recorded
+	begun  []*flushed // that have not ended
 	idle   []*recording
 	timer  *time.Timer
 }
@@ -93,7 +95,8 @@ func WithCoarsening(n int) AggregateOption { return func(c *aggregateConfig) { c
 // Errors: ErrNotSupported, with the PTX line and the reason, for kernels that
 // cannot be aggregated, which are those that use clusters, depend on other
 // launches, synchronise their grid as a whole, or take a parameter's address where
-// it cannot be kept; ErrInvalidValue for options that make no sense; ErrNil,
+// it cannot be kept, and for those of a module with variables in global memory that
+// was not loaded [WithAggregated]; ErrInvalidValue for options that make no sense; ErrNil,
 // ErrClosed, ErrWrongDevice, and those of loading.
 func (rt *Runtime) Aggregate(k *Kernel, opts ...AggregateOption) (*Aggregator, error) {
 	const op = "Aggregate"
@@ -149,13 +152,11 @@ type rewritten struct {
 // aggregated returns a kernel's aggregated entry, and the module that has only it
 // if it was not loaded with the kernel.
 func (m *Module) aggregated(kernel string, coarse bool) (*Kernel, driver.Module, error) {
-	if err := m.refused[kernel]; err != nil {
-		return nil, nil, err
+	if v := aggregate.Global(m.file); v != nil && (coarse || m.beside[kernel] == nil) {
+		return nil, nil, driver.Errorf("", driver.ErrNotSupported, "%s:%v: %s is in global memory, and a module of %s alone would have its own; "+
+			"load the module WithAggregated, and without coarsening", m.name, v.Pos, v.Name, kernel)
 	}
-	if e := m.beside[kernel]; e != nil {
-		if coarse {
-			return nil, nil, driver.Errorf("", driver.ErrNotSupported, "coarsening %s: %s has variables in global memory", kernel, m.name)
-		}
+	if e := m.beside[kernel]; e != nil && !coarse {
 		k, err := m.mod.Kernel(e.Name)
 		if err != nil {
 			return nil, nil, err
@@ -192,31 +193,15 @@ func (m *Module) aggregated(kernel string, coarse bool) (*Kernel, driver.Module,
 	return a, mod, nil
 }
 
-// withAggregated is the module with the aggregated version of every entry beside
-// it, so that they see the same variables in global memory.
-func (m *Module) withAggregated() (driver.Image, error) {
-	m.beside, m.refused = map[string]*aggregate.Entry{}, map[string]error{}
-	o := aggregate.Options{Name: m.name, Keep: true}
-	var kernels []string
-	for _, d := range m.file.Decls {
-		f, ok := d.(*ast.Func)
-		if !ok || !f.Entry || f.Body == nil {
-			continue
-		}
-		if _, _, err := aggregate.Rewrite(m.file, o, f.Name); err != nil {
-			m.refused[f.Name] = err
-			continue
-		}
-		kernels = append(kernels, f.Name)
-	}
-	f, entries, err := aggregate.Rewrite(m.file, o, kernels...)
+// withAggregated is the module with the aggregated version of some entries beside
+// them.
+func (m *Module) withAggregated(kernels []string) (driver.Image, error) {
+	f, entries, err := aggregate.Rewrite(m.file, aggregate.Options{Name: m.name, Keep: true}, kernels...)
 	if err != nil {
 		return driver.Image{}, err
 	}
-	img := driver.Image{Name: m.name, PTX: []byte(f.String()), Twins: map[string]driver.Twin{}}
-	for name, t := range m.twins {
-		img.Twins[name] = t
-	}
+	img := driver.Image{Name: m.name, PTX: []byte(f.String()), Twins: maps.Clone(m.twins)}
+	m.beside = map[string]*aggregate.Entry{}
 	for i, e := range entries {
 		m.beside[kernels[i]] = e
 		if t := m.twins[kernels[i]]; t != nil {
@@ -311,14 +296,19 @@ func (p Pending) Wait(ctx context.Context) error {
 	}
 }
 
-// Done is closed when the launch is complete; nil, which blocks, if it was
-// complete when it was given.
+// Done is closed when the launch is complete.
 func (p Pending) Done() <-chan struct{} {
 	if p.f == nil {
-		return nil
+		return complete
 	}
 	return p.f.done
 }
+
+var complete = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // column are the values of one parameter in the order of the children. While they
 // are all equal there is only the first.
@@ -525,6 +515,7 @@ func (a *Aggregator) take() *recording {
 	a.open = nil
 	if r != nil {
 		a.running.Add(1)
+		a.begun = append(a.begun, r.f)
 		if a.timer != nil {
 			a.timer.Stop()
 		}
@@ -541,8 +532,9 @@ func (a *Aggregator) expired() {
 	}
 }
 
-// Flush launches what is recorded and waits until it is complete. It returns the
-// flush's error, or ctx's if that is done first; the flush goes on then.
+// Flush launches what is recorded and waits until that, and every flush before it
+// that still runs, is complete. It returns the error of the first that failed, or
+// ctx's if that is done before they are; they go on then.
 func (a *Aggregator) Flush(ctx context.Context) error {
 	const op = "Aggregator.Flush"
 	if a == nil {
@@ -557,13 +549,22 @@ func (a *Aggregator) Flush(ctx context.Context) error {
 		return driver.Errorf(op, driver.ErrClosed, "aggregator of %s", a.kernel.Name())
 	}
 	r := a.take()
+	begun := slices.Clone(a.begun)
 	a.mu.Unlock()
-	if r == nil {
-		return nil
+	if r != nil {
+		a.start(r)
 	}
-	p := Pending{r.f}
-	a.start(r)
-	return p.Wait(ctx)
+	var first error
+	for _, f := range begun {
+		err := Pending{f}.Wait(ctx)
+		if err != nil && err == ctx.Err() {
+			return err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
 }
 
 // start gives a recording to the device, once few enough flushes run, and sees to
@@ -603,6 +604,7 @@ func (a *Aggregator) ended(r *recording, err error) {
 	f.err = err
 	a.mu.Lock()
 	r.f = nil
+	a.begun = slices.DeleteFunc(a.begun, func(b *flushed) bool { return b == f })
 	if len(a.idle) < a.c.inFlight {
 		a.idle = append(a.idle, r)
 	}

@@ -96,9 +96,7 @@ func TestAggregateFromManyGoroutines(t *testing.T) {
 					}
 					for _, p := range pending {
 						assert.NoError(t, p.Wait(context.Background()))
-						if p.Done() != nil {
-							<-p.Done()
-						}
+						<-p.Done()
 					}
 				})
 			}
@@ -257,10 +255,20 @@ func TestModulesWithVariables(t *testing.T) {
 		dev, err := emu.Open(emu.WithCapability(capability))
 		require.NoError(t, err)
 		rt := NewRuntime(dev)
+		_, err = rt.LoadModule([]byte(text), WithAggregated("count", "clustered"))
+		require.ErrorIs(t, err, driver.ErrNotSupported)
+		require.ErrorContains(t, err, "LoadModule: not supported: module:14:")
+		require.ErrorContains(t, err, "clusters (%cluster_ctarank)")
 		m, err := rt.LoadModule([]byte(text))
 		require.NoError(t, err)
-		k, err := m.Kernel("count")
+		_, err = rt.Aggregate(kernelOf(t, m, "count"))
+		require.ErrorIs(t, err, driver.ErrNotSupported)
+		require.ErrorContains(t, err, "Aggregate: not supported: module:4:23: total is in global memory")
+		closeAll(t, m)
+
+		m, err = rt.LoadModule([]byte(text), WithAggregated("count"))
 		require.NoError(t, err)
+		k := kernelOf(t, m, "count")
 		s, err := NewStream(rt)
 		require.NoError(t, err)
 		b, err := NewBuffer[uint32](rt, 4)
@@ -282,12 +290,6 @@ func TestModulesWithVariables(t *testing.T) {
 		require.NoError(t, b.CopyTo(s, got))
 		assert.Equal(t, []uint32{0, 1, 2, 3}, got)
 
-		c, err := m.Kernel("clustered")
-		require.NoError(t, err)
-		_, err = rt.Aggregate(c)
-		require.ErrorIs(t, err, driver.ErrNotSupported)
-		require.ErrorContains(t, err, "Aggregate: not supported: module:14:")
-		require.ErrorContains(t, err, "clusters (%cluster_ctarank)")
 		_, err = rt.Aggregate(k, WithCoarsening(2))
 		require.ErrorIs(t, err, driver.ErrNotSupported)
 		closeAll(t, a, closer(b.Free), m, s, rt)

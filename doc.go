@@ -12,6 +12,12 @@
 // [Buffer] values, and return when the work is given to the stream; work of one
 // stream runs in order, and data stays on the device from call to call.
 //
+// # Kernels of the caller's own
+//
+// [Runtime.LoadModule] loads PTX and [Stream.Launch] launches its kernels.
+// [Runtime.Aggregate] turns many launches of one kernel into few; the kernel's source
+// is not needed for it.
+//
 // # Devices
 //
 // Open takes the first CUDA GPU if there is one, else the processor;

@@ -21,11 +21,10 @@ type Module struct {
 	hash  [sha256.Size]byte
 	mod   driver.Module
 	twins map[string]driver.Twin
-	// beside are the aggregated entries that were loaded with the module, and
-	// refused why others were not, by kernel. Both are nil for a module without
-	// variables in global memory, whose aggregated kernels are modules of their own.
-	beside  map[string]*aggregate.Entry
-	refused map[string]error
+	// aggregate are the kernels whose aggregated entries are loaded with the module,
+	// beside those entries.
+	aggregate []string
+	beside    map[string]*aggregate.Entry
 }
 
 // ModuleOption changes what [Runtime.LoadModule] does.
@@ -39,12 +38,20 @@ func WithTwin(kernel string, twin driver.Twin) ModuleOption {
 	return func(m *Module) { m.twins[kernel] = twin }
 }
 
+// WithAggregated loads the aggregated form of kernels with the module, for
+// [Runtime.Aggregate], which otherwise loads it as a module of its own. A module
+// with variables in global memory needs it, so that both forms see the same.
+func WithAggregated(kernels ...string) ModuleOption {
+	return func(m *Module) { m.aggregate = append(m.aggregate, kernels...) }
+}
+
 // LoadModule loads a caller's PTX. Parameters are read from it on every device;
 // the cpu device runs the twins given by [WithTwin], and refuses a module that has
 // none.
 //
-// Errors: ErrInvalidPTX with the line, ErrInvalidImage, ErrNil, ErrClosed, and the
-// driver's own for PTX that it does not take.
+// Errors: ErrInvalidPTX with the line; ErrNotSupported with the line and the reason
+// for a kernel of WithAggregated that cannot be aggregated; ErrInvalidImage, ErrNil,
+// ErrClosed, and the driver's own for PTX that it does not take.
 func (rt *Runtime) LoadModule(text []byte, opts ...ModuleOption) (*Module, error) {
 	const op = "LoadModule"
 	if err := rt.begin(op); err != nil {
@@ -63,8 +70,8 @@ func (rt *Runtime) LoadModule(text []byte, opts ...ModuleOption) (*Module, error
 		return nil, driver.Errorf(op, driver.ErrInvalidPTX, "%v", err)
 	}
 	img := driver.Image{Name: m.name, PTX: text, Twins: m.twins}
-	if aggregate.HasGlobals(m.file) {
-		if img, err = m.withAggregated(); err != nil {
+	if len(m.aggregate) > 0 {
+		if img, err = m.withAggregated(m.aggregate); err != nil {
 			return nil, named(op, err)
 		}
 	}

@@ -135,13 +135,13 @@ func Describe(f *ast.File, name, kernel string) (*Entry, error) {
 	return r.describe(kernel)
 }
 
-// HasGlobals reports whether a module has variables in global memory. A copy of
-// the module would have its own.
-func HasGlobals(f *ast.File) bool {
+// Global returns a variable in global memory of the module, or nil if it has none.
+// A copy of the module would have its own.
+func Global(f *ast.File) *ast.Var {
 	for _, d := range f.Decls {
 		if v, ok := d.(*ast.Var); ok && v.Space == "global" {
-			return true
+			return v
 		}
 	}
-	return false
+	return nil
 }
