@@ -39,6 +39,7 @@ type Aggregator struct {
 	c      aggregateConfig
 
 	maxGrid uint64
+	threads int // that a child's block can have
 
 	slots   chan struct{}  // taken by flushes that run
 	running sync.WaitGroup // flushes that are begun
@@ -126,7 +127,8 @@ func (rt *Runtime) Aggregate(k *Kernel, opts ...AggregateOption) (*Aggregator, e
 		return nil, named(op, err)
 	}
 	a := &Aggregator{rt: rt, kernel: k, launch: launch, mod: mod, c: c, slots: make(chan struct{}, c.inFlight),
-		types: make([]accepted, len(k.entry.Params)), maxGrid: uint64(rt.dev.Info().MaxGridX)}
+		types: make([]accepted, len(k.entry.Params)), maxGrid: uint64(rt.dev.Info().MaxGridX),
+		threads: min(k.threads, launch.threads)} // the aggregated kernel may need more registers
 	if c.after > 0 {
 		a.timer = time.AfterFunc(c.after, a.expired)
 		a.timer.Stop()
@@ -482,8 +484,8 @@ func (a *Aggregator) checkConfig(op string, c *driver.Config) error {
 	switch n := b.Count(); {
 	case n == 0:
 		why = "a block of no threads"
-	case b.X > 1024 || b.Y > 1024 || b.Z > 64 || n > uint64(a.kernel.threads):
-		why = "a block of more threads than the kernel and the device take, " + decimal(int64(a.kernel.threads)) + " and at most 64 in z"
+	case b.X > 1024 || b.Y > 1024 || b.Z > 64 || n > uint64(a.threads):
+		why = "a block of more threads than the kernel and the device take, " + decimal(int64(a.threads)) + " and at most 64 in z"
 	case e.Block != (driver.Dim3{}) && b != e.Block:
 		why = "the kernel is compiled for another block"
 	case uint64(c.Grid.X) > a.maxGrid || c.Grid.Y > 65535 || c.Grid.Z > 65535:

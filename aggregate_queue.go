@@ -211,8 +211,8 @@ func (q *Queue) check(op string, h *queueHeader) error {
 		return refuse(driver.ErrArguments, 0, "a parent records %d bytes of arguments, the kernel takes %d", h.Wrong, q.stride)
 	case h.Count > uint64(q.capacity):
 		return refuse(driver.ErrTooSmall, int64(h.Count), "%d children are recorded, the queue holds %d", h.Count, q.capacity)
-	case int64(h.Threads) > int64(q.a.kernel.threads):
-		return refuse(driver.ErrInvalidValue, 0, "a child asks for a block that is not of 1 to %d threads", q.a.kernel.threads)
+	case int64(h.Threads) > int64(q.a.threads):
+		return refuse(driver.ErrInvalidValue, 0, "a child asks for a block that is not of 1 to %d threads", q.a.threads)
 	case int64(h.Shared) > q.a.launch.shared:
 		return refuse(driver.ErrInvalidValue, 0, "a child asks for %d bytes of dynamic shared memory; the most is %d", h.Shared, q.a.launch.shared)
 	}
@@ -298,10 +298,11 @@ func (q *Queue) launchGroup(s *Stream, side *queueSide, g childGroup) error {
 func (q *Queue) read(s *Stream, from driver.Ptr, to []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.s.CopyToHost(to, from); err != nil {
-		return err
+	err := s.s.CopyToHost(to, from)
+	if err != nil {
+		_ = s.s.Synchronize() // which returns the same, and would to the next caller
 	}
-	return s.s.Synchronize()
+	return err
 }
 
 // Drain launches children, and the children that those record, level by level
@@ -335,7 +336,7 @@ func (q *Queue) Close() error {
 
 // RecordChild is what a twin of a parent kernel does to record a child in the
 // queue at p, with the child kernel's arguments. Children of twins are of the
-// granularity of the grid.
+// granularity of the grid, and are recorded by one goroutine.
 func RecordChild(l *driver.TwinLaunch, p driver.Ptr, c driver.Config, args *driver.Args) error {
 	header, err := driver.Slice[queueHeader](l.Mem, p, 1)
 	if err != nil {

@@ -13,7 +13,7 @@
 // # What is checked
 //
 // Always: every access of every memory space for bounds and alignment, use
-// after free, a barrier that part of a block has left behind, a shuffle from a
+// after free, a barrier that part of a block has returned before, a shuffle from a
 // lane that takes no part, and a launch in which nothing can move any more. On
 // request, by an option or the environment variable PTXRUN_EMU: data races and
 // reads of memory that nothing wrote. A failed check is the launch's error, a
