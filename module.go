@@ -21,10 +21,10 @@ type Module struct {
 	hash  [sha256.Size]byte
 	mod   driver.Module
 	twins map[string]driver.Twin
-	// aggregate are the kernels whose aggregated entries are loaded with the module,
+	// wanted are the kernels whose aggregated entries are loaded with the module,
 	// beside those entries.
-	aggregate []string
-	beside    map[string]*aggregate.Entry
+	wanted []string
+	beside map[string]*aggregate.Entry
 }
 
 // ModuleOption changes what [Runtime.LoadModule] does.
@@ -42,7 +42,7 @@ func WithTwin(kernel string, twin driver.Twin) ModuleOption {
 // [Runtime.Aggregate], which otherwise loads it as a module of its own. A module
 // with variables in global memory needs it, so that both forms see the same.
 func WithAggregated(kernels ...string) ModuleOption {
-	return func(m *Module) { m.aggregate = append(m.aggregate, kernels...) }
+	return func(m *Module) { m.wanted = append(m.wanted, kernels...) }
 }
 
 // LoadModule loads a caller's PTX. Parameters are read from it on every device;
@@ -70,8 +70,8 @@ func (rt *Runtime) LoadModule(text []byte, opts ...ModuleOption) (*Module, error
 		return nil, driver.Errorf(op, driver.ErrInvalidPTX, "%v", err)
 	}
 	img := driver.Image{Name: m.name, PTX: text, Twins: m.twins}
-	if len(m.aggregate) > 0 {
-		if img, err = m.withAggregated(m.aggregate); err != nil {
+	if len(m.wanted) > 0 {
+		if img, err = m.withAggregated(m.wanted); err != nil {
 			return nil, named(op, err)
 		}
 	}
