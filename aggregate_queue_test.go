@@ -188,6 +188,14 @@ func TestQueueRefusals(t *testing.T) {
 		for _, v := range out.check(t, s, "") {
 			require.EqualValues(t, canary, v, "no child has run")
 		}
+		if rt.Info().Kind != driver.KindCUDA { // where no call would succeed again
+			require.NoError(t, s.Launch(kernelOf(t, m, "parent_grid"), one, q.Ptr(), driver.Ptr(64), uint32(n), uint32(1<<31)))
+			_, err = q.Launch(s)
+			require.ErrorIs(t, err, driver.ErrIllegalAddress, "the parent's error")
+			require.ErrorContains(t, err, "Queue.Launch: ")
+			require.ErrorContains(t, err, "[kernel parent_grid")
+			require.NoError(t, s.Synchronize())
+		}
 		for _, capacity := range []int{0, -1, 1 << 31} {
 			_, err = a.NewQueue(capacity)
 			require.ErrorIs(t, err, driver.ErrInvalidValue)

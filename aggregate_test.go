@@ -118,6 +118,7 @@ func TestStreamLaunch(t *testing.T) {
 		k, err := m.Kernel("added")
 		require.NoError(t, err)
 		assert.Equal(t, "added", k.Name())
+		assert.Equal(t, []driver.Param{{Offset: 0, Size: 8}, {Offset: 8, Size: 4}, {Offset: 12, Size: 4}}, k.Params())
 		b, err := NewBufferFrom(s, []uint32{1, 2, 3})
 		require.NoError(t, err)
 		c := driver.Config{Grid: driver.D1(1), Block: driver.D1(32)}

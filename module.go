@@ -148,6 +148,15 @@ func newKernel(m *Module, e *aggregate.Entry, k driver.Kernel) (*Kernel, error) 
 // Name is the entry's name in the PTX.
 func (k *Kernel) Name() string { return k.entry.Kernel }
 
+// Params is where the parameters lie in the kernel's parameter block.
+func (k *Kernel) Params() []driver.Param {
+	params := make([]driver.Param, len(k.entry.Params))
+	for i, p := range k.entry.Params {
+		params[i] = driver.Param{Offset: p.Offset, Size: p.Size}
+	}
+	return params
+}
+
 // Driver is the kernel below.
 func (k *Kernel) Driver() driver.Kernel { return k.k }
 

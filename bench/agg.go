@@ -30,6 +30,21 @@ const (
 // childSize is the threads of child i.
 func childSize(i uint64) uint32 { return 1 + uint32(hash(i)%1023) }
 
+// twinParent is the kernel parent_grid, and those of the other granularities.
+func twinParent(l *driver.TwinLaunch) error {
+	q, out, n := l.Args.Ptr(), l.Args.Ptr(), l.Args.Uint32()
+	for i := range n {
+		size := childSize(uint64(i))
+		a := driver.NewArgs().Ptr(out + driver.Ptr(4*childRoom*uint64(i))).Uint32(i).Uint32(size)
+		err := ptxrun.RecordChild(l, q, driver.Config{Grid: driver.D1((size + childBlock - 1) / childBlock), Block: driver.D1(childBlock)}, a)
+		a.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // childrenTwins are the kernels of children.cu in Go.
 var childrenTwins = map[string]driver.Twin{
 	"child": func(l *driver.TwinLaunch) error {
@@ -40,19 +55,7 @@ var childrenTwins = map[string]driver.Twin{
 		}
 		return err
 	},
-	"parent": func(l *driver.TwinLaunch) error {
-		q, out, n := l.Args.Ptr(), l.Args.Ptr(), l.Args.Uint32()
-		for i := range n {
-			size := childSize(uint64(i))
-			a := driver.NewArgs().Ptr(out + driver.Ptr(4*childRoom*uint64(i))).Uint32(i).Uint32(size)
-			err := ptxrun.RecordChild(l, q, driver.Config{Grid: driver.D1((size + childBlock - 1) / childBlock), Block: driver.D1(childBlock)}, a)
-			a.Release()
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	},
+	"parent_grid": twinParent, "parent_block": twinParent, "parent_warp": twinParent,
 	"hand_parent": func(l *driver.TwinLaunch) error {
 		n := int64(l.Args.Uint32())
 		sizes, err1 := driver.Slice[uint32](l.Mem, l.Args.Ptr(), n)
@@ -105,9 +108,13 @@ func aggFigures(b *bencher) {
 	b.figure("agg/small1000", b.aggSmall)
 	for _, n := range []int{1024, 16384, 131072} {
 		id := fmt.Sprintf("agg/cdp/%d", n)
-		b.figure(id, func() error { return b.aggIrregular(id, n, false) })
+		b.figure(id, func() error { return b.aggIrregular(id, "parent_grid", n, false) })
 	}
-	b.figure("agg/hand/131072", func() error { return b.aggIrregular("agg/hand/131072", 131072, true) })
+	for _, granularity := range []string{"block", "warp"} {
+		id := "agg/" + granularity + "/16384"
+		b.figure(id, func() error { return b.aggIrregular(id, "parent_"+granularity, 16384, false) })
+	}
+	b.figure("agg/hand/131072", func() error { return b.aggIrregular("agg/hand/131072", "parent_grid", 131072, true) })
 	if b.rt.Info().Kind == driver.KindCPU {
 		fmt.Fprintln(b.log, "agg/prologue, agg/examples and agg/plain: not on the cpu device, which executes no PTX")
 		return
@@ -356,9 +363,9 @@ func (b *bencher) aggPrologue() (err error) {
 	return nil
 }
 
-// aggIrregular launches the children of n parents, with the hand-written kernels
+// aggIrregular launches the children of n parents of a kernel, with the hand-written kernels
 // beside it if byHand is set.
-func (b *bencher) aggIrregular(id string, n int, byHand bool) (err error) {
+func (b *bencher) aggIrregular(id, parentName string, n int, byHand bool) (err error) {
 	n = max(n>>b.scale, 1)
 	c, err := b.openChildren()
 	if err != nil {
@@ -378,7 +385,7 @@ func (b *bencher) aggIrregular(id string, n int, byHand bool) (err error) {
 	if err != nil {
 		return err
 	}
-	parent, err := c.m.Kernel("parent")
+	parent, err := c.m.Kernel(parentName)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ var published = []string{
 	"rle/encode/1", "rle/encode/2", "rle/encode/16", "rle/encode/256", "rle/encode/65536",
 	"rle/file/compress", "rle/file/decompress",
 	"lcs/spin-wait/1000", "lcs/spin-wait/16384",
-	"agg/rewrite", "agg/small1000", "agg/cdp/1024", "agg/cdp/16384", "agg/cdp/131072", "agg/hand/131072",
+	"agg/rewrite", "agg/small1000", "agg/cdp/1024", "agg/cdp/16384", "agg/cdp/131072", "agg/block/16384", "agg/warp/16384", "agg/hand/131072",
 }
 
 // A whole run, with a peer, on sizes that take seconds. Buffers that are left

@@ -23,11 +23,16 @@ extern "C" __global__ void child(uint32_t *out, uint32_t i, uint32_t n) {
     if (t < n) out[t] = i + t;
 }
 
-extern "C" __global__ void parent(ChildQueue *q, uint32_t *out, uint32_t n) {
+template <Granularity granularity>
+__device__ __forceinline__ void ask(ChildQueue *q, uint32_t *out, uint32_t n) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     const uint32_t size = 1 + uint32_t(hash(i) % 1023);
-    launch<Granularity::grid>(q, i < n, child_config(ceil_div(size, block), block), Child{out + uint64_t(i) * room, i, size});
+    launch<granularity>(q, i < n, child_config(ceil_div(size, block), block), Child{out + uint64_t(i) * room, i, size});
 }
+
+extern "C" __global__ void parent_grid(ChildQueue *q, uint32_t *out, uint32_t n) { ask<Granularity::grid>(q, out, n); }
+extern "C" __global__ void parent_block(ChildQueue *q, uint32_t *out, uint32_t n) { ask<Granularity::block>(q, out, n); }
+extern "C" __global__ void parent_warp(ChildQueue *q, uint32_t *out, uint32_t n) { ask<Granularity::warp>(q, out, n); }
 
 // The same by hand: a parent that leaves each child's size and blocks at its own
 // place, and one kernel for all children's blocks, of which starts are the sums.
