@@ -190,7 +190,7 @@ __global__ void tessellate_curves(const Point *control, uint32_t curves, Point *
     const Point *p = control + 3 * uint64_t(i);
     const float bend = length(__fsub_rn(p[1].x, half_sum(p[0].x, p[2].x)), __fsub_rn(p[1].y, half_sum(p[0].y, p[2].y))) /
                        length(p[2].x - p[0].x, p[2].y - p[0].y);
-    const float wanted = bend * 16.0f;
+    const float wanted = bend * 64.0f;
     const uint32_t count = wanted < 4.0f ? 4 : wanted < float(most) ? uint32_t(wanted) : most;
     counts[i] = count;
     LAUNCH_CHILD(tessellate, (count + 127) / 128, count < 128 ? (count + 31) / 32 * 32 : 128)(Curve{p, vertices + uint64_t(i) * most, count});
@@ -234,7 +234,9 @@ struct Quarter {
     uint32_t leaf, most_depth;
 };
 
-__global__ void __launch_bounds__(128) split_node(Quarter n) {
+__host__ __device__ inline uint32_t node_threads(uint32_t n) { return n >= 65536 ? 1024 : n >= 4096 ? 256 : 64; }
+
+__global__ void __launch_bounds__(1024) split_node(Quarter n) {
     __shared__ uint32_t counts[4], places[4];
     if (threadIdx.x == 0) n.nodes[n.index] = Node{n.begin, n.end};
     if (n.end - n.begin <= n.leaf || n.depth == n.most_depth) return;
@@ -256,7 +258,7 @@ __global__ void __launch_bounds__(128) split_node(Quarter n) {
     const float h = 0.5f * n.half;
     const Quarter part = {n.to, n.from, n.nodes, 4 * n.index + 1 + k, first, first + counts[k], n.depth + 1,
                           k % 2 ? n.x + h : n.x - h, k / 2 ? n.y + h : n.y - h, h, n.leaf, n.most_depth};
-    LAUNCH_CHILD(split_node, 1, 128)(part);
+    LAUNCH_CHILD(split_node, 1, node_threads(counts[k]))(part);
 }
 
 static uint64_t leaves(const std::vector<Node> &nodes, size_t i, uint32_t depth, uint32_t leaf, uint32_t most_depth) {
@@ -287,7 +289,7 @@ static void quadtree_figure() {
         CHECK(cudaMemset(nodes, 0, tree.size() * sizeof(Node)));
         CHECK(cudaMemcpy(from, input, n * sizeof(Point), cudaMemcpyDeviceToDevice));
         CHECK(cudaMemcpy(to, input, n * sizeof(Point), cudaMemcpyDeviceToDevice));
-        split_node<<<1, 128>>>(Quarter{from, to, nodes, 0, 0, n, 0, 0.5f, 0.5f, 0.5f, leaf, most_depth});
+        split_node<<<1, node_threads(n)>>>(Quarter{from, to, nodes, 0, 0, n, 0, 0.5f, 0.5f, 0.5f, leaf, most_depth});
         LAUNCHED();
         CHECK(cudaDeviceSynchronize());
     });

@@ -84,12 +84,12 @@ func TestTessellate(t *testing.T) {
 
 func TestQuadtree(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
-	points := make([]Point, 700)
+	points := make([]Point, 4500) // more than a small block's
 	for i := range points {
 		points[i] = Point{r.Float32() * r.Float32() * r.Float32(), r.Float32() * r.Float32()}
 	}
 	each(t, func(t *testing.T, p *Programs, mode Mode) {
-		for _, n := range []int{1, 5, len(points)} {
+		for _, n := range []int{1, 5, 700, len(points)} {
 			b, err := p.NewQuadtreeBuild(points[:n], 9, 5)
 			require.NoError(t, err)
 			require.NoError(t, b.Run(mode))

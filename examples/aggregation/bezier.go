@@ -84,7 +84,7 @@ func (c *Curve) Tessellate() []Point {
 	}
 	half := func(a, b float32) float32 { return float32(0.5 * float32(a+b)) }
 	bend := length(c[1].X-half(c[0].X, c[2].X), c[1].Y-half(c[0].Y, c[2].Y)) / length(c[2].X-c[0].X, c[2].Y-c[0].Y)
-	wanted := float32(bend * 16)
+	wanted := float32(bend * 64)
 	n := MostVertices
 	if wanted < 4 {
 		n = 4

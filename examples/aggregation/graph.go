@@ -68,7 +68,7 @@ func Road(side int, seed uint64) *Graph {
 // vertices that have improved, which without weights is breadth-first search.
 type Search struct {
 	memory
-	vertices                                   int
+	vertices, most                             int // and the most edges of one
 	offsets, targets, weights                  *ptxrun.Buffer[uint32]
 	distances, marked, frontier, next, counter *ptxrun.Buffer[uint32]
 	children                                   *ptxrun.Queue
@@ -82,6 +82,9 @@ func (p *Programs) NewSearch(g *Graph) (s *Search, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	for v := range s.vertices {
+		s.most = max(s.most, int(g.Offsets[v+1]-g.Offsets[v]))
+	}
 	if s.offsets, err = upload(&s.memory, g.Offsets); err != nil {
 		return s, err
 	}
@@ -107,6 +110,9 @@ func (p *Programs) NewSearch(g *Graph) (s *Search, err error) {
 
 // Run finds the distances from a vertex.
 func (s *Search) Run(from int, mode Mode) error {
+	if mode == Aggregated && s.most < threshold {
+		mode = Serial // no vertex would have a child
+	}
 	if err := errors.Join(fill(&s.memory, s.distances, 0xff, 4), fill(&s.memory, s.marked, 0, 4)); err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ extern "C" __global__ void tessellate_curves(ChildQueue *q, const Point *control
     const bool there = i < curves;
     const Point *p = control + 3 * uint64_t(there ? i : 0);
     const float bend = length(p[1].x - 0.5f * (p[0].x + p[2].x), p[1].y - 0.5f * (p[0].y + p[2].y)) / length(p[2].x - p[0].x, p[2].y - p[0].y);
-    const float wanted = bend * 16.0f;
+    const float wanted = bend * 64.0f;
     const uint32_t count = wanted < 4.0f ? 4 : wanted < float(most) ? uint32_t(wanted) : most;
     if (there) counts[i] = count;
     launch_or_run<Granularity::grid>(q, there, covering(count, 128), Curve{p, vertices + uint64_t(i) * most, count}, threshold,
@@ -126,10 +126,13 @@ __device__ __forceinline__ Quarter part(const Quarter &n, unsigned k, uint32_t b
                    k % 2 ? n.x + h : n.x - h, k / 2 ? n.y + h : n.y - h, h, n.leaf, n.most_depth};
 }
 
+// node_threads is the block of a node with n points; as nodeThreads in Go.
+__device__ __forceinline__ uint32_t node_threads(uint32_t n) { return n >= 65536 ? 1024 : n >= 4096 ? 256 : 64; }
+
 // A node's block sorts its points by quarter, unless they are few.
-extern "C" __global__ void __launch_bounds__(128) split_node(ChildQueue *q, Point *from, Point *to, Node *nodes, uint32_t index, uint32_t begin,
-                                                             uint32_t end, uint32_t depth, float x, float y, float half, uint32_t leaf,
-                                                             uint32_t most_depth) {
+extern "C" __global__ void __launch_bounds__(1024) split_node(ChildQueue *q, Point *from, Point *to, Node *nodes, uint32_t index, uint32_t begin,
+                                                              uint32_t end, uint32_t depth, float x, float y, float half, uint32_t leaf,
+                                                              uint32_t most_depth) {
     __shared__ uint32_t counts[4], places[4];
     const Quarter n = {q, from, to, nodes, index, begin, end, depth, x, y, half, leaf, most_depth};
     if (threadIdx.x == 0) nodes[index] = Node{begin, end};
@@ -150,8 +153,8 @@ extern "C" __global__ void __launch_bounds__(128) split_node(ChildQueue *q, Poin
         asm volatile("atom.relaxed.cta.add.u32 %0, [%1], 1;" : "=r"(place) : "l"(&places[quarter(n, from[i])]) : "memory");
         to[place] = from[i];
     }
-    const bool mine = threadIdx.x < 4 && counts[threadIdx.x % 4] > 0;
-    launch<Granularity::grid>(q, mine, child_config(1, 128), part(n, threadIdx.x % 4, first, first + counts[threadIdx.x % 4]));
+    const unsigned k = threadIdx.x % 4;
+    launch<Granularity::grid>(q, threadIdx.x < 4 && counts[k] > 0, child_config(1, node_threads(counts[k])), part(n, k, first, first + counts[k]));
 }
 
 // The plain version: a thread for each node of a level.

@@ -31,6 +31,17 @@ type quarter struct {
 // nodes is the size of a full quadtree.
 func nodes(depth int) int { return (1<<(2*depth+2) - 1) / 3 }
 
+// nodeThreads is the block of a node with n points; as node_threads in kernels.cu.
+func nodeThreads(n int) uint32 {
+	switch {
+	case n >= 65536:
+		return 1024
+	case n >= 4096:
+		return 256
+	}
+	return 64
+}
+
 // QuadtreeBuild sorts points of the unit square into a tree.
 type QuadtreeBuild struct {
 	memory
@@ -89,7 +100,7 @@ func (b *QuadtreeBuild) Run(mode Mode) error {
 	if mode == Serial {
 		return b.levels(root)
 	}
-	err = b.s.Launch(b.kernel["split_node"], driver.Config{Grid: driver.D1(1), Block: driver.D1(128)}, root.q, root.from, root.to, root.nodes,
+	err = b.s.Launch(b.kernel["split_node"], driver.Config{Grid: driver.D1(1), Block: driver.D1(nodeThreads(len(b.points)))}, root.q, root.from, root.to, root.nodes,
 		root.index, root.begin, root.end, root.depth, root.x, root.y, root.half, root.leaf, root.mostDepth)
 	for n := int64(1); err == nil && n > 0; {
 		n, err = b.launchChildren(b.children, mode)
