@@ -346,7 +346,7 @@ func (c *column) append(v []byte) {
 	}
 }
 
-// column describes the values once they lie at p.
+// at describes the values once they lie at p.
 func (c *column) at(p driver.Ptr) aggregate.Column {
 	if c.varies {
 		return aggregate.Column{Base: p, Stride: uint32(c.stride)}
@@ -383,8 +383,8 @@ func (r *recording) reset() {
 	r.f = &flushed{done: make(chan struct{})}
 }
 
-// add records a child of n blocks.
-func (r *recording) add(c *driver.Config, n uint64, a *Aggregator, args []any) {
+// add records a child of n blocks, whose arguments are of the accepted types.
+func (r *recording) add(c *driver.Config, n uint64, types []accepted, args []any) {
 	i := r.children
 	if i == 0 {
 		r.each = n
@@ -393,8 +393,7 @@ func (r *recording) add(c *driver.Config, n uint64, a *Aggregator, args []any) {
 	aggregate.PutConfig(r.config[:], *c)
 	r.configs.add(i, r.config[:])
 	for k := range args {
-		v, _ := argumentOf(a.rt, args[k], a.types[k].kind, r.args[k].size) // checked
-		r.args[k].add(i, v)
+		r.args[k].add(i, argumentOf(args[k], types[k].kind, r.args[k].size))
 	}
 	r.starts = binary.LittleEndian.AppendUint64(r.starts, r.blocks)
 	r.blocks += n
@@ -459,7 +458,7 @@ func (a *Aggregator) Launch(c driver.Config, args ...any) (Pending, error) {
 		full = a.take()
 	}
 	r := a.record()
-	r.add(&c, n, a, args)
+	r.add(&c, n, a.types, args)
 	p := Pending{r.f}
 	due := r.children >= a.c.count || r.bytes() >= a.c.bytes
 	if due {

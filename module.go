@@ -278,23 +278,29 @@ func argument(rt *Runtime, v any) ([]byte, error) {
 	if kind == argumentBad {
 		return nil, driver.Errorf("", driver.ErrElementType, "a %v holds pointers or has no size", t)
 	}
-	return argumentOf(rt, v, kind, int(t.Size()))
+	if kind == argumentBuffer {
+		if err := bufferOf(&v).check("", "buffer", rt); err != nil {
+			return nil, err
+		}
+	}
+	return argumentOf(v, kind, int(t.Size())), nil
 }
 
-// argumentOf is argument for a type whose kind and size are known.
-func argumentOf(rt *Runtime, v any, kind argumentKind, size int) ([]byte, error) {
-	// An interface's second word is where its value lies, or the value itself if
-	// that is a pointer.
-	data := (*[2]unsafe.Pointer)(unsafe.Pointer(&v))[1]
-	if kind == argumentValue {
-		return unsafe.Slice((*byte)(data), size), nil
+// argumentOf is argument for a value that was checked.
+func argumentOf(v any, kind argumentKind, size int) []byte {
+	if kind == argumentBuffer {
+		return bytesOfValue(&bufferOf(&v).ptr)
 	}
-	b := (*Buffer[byte])(data) // no field of a Buffer depends on its element type
-	if err := b.check("", "buffer", rt); err != nil {
-		return nil, err
-	}
-	return bytesOfValue(&b.ptr), nil
+	return unsafe.Slice((*byte)(dataOf(&v)), size)
 }
+
+// bufferOf is the *Buffer in an interface; no field of it depends on its element
+// type.
+func bufferOf(v *any) *Buffer[byte] { return (*Buffer[byte])(dataOf(v)) }
+
+// dataOf is an interface's second word: where its value lies, or the value itself
+// if that is a pointer.
+func dataOf(v *any) unsafe.Pointer { return (*[2]unsafe.Pointer)(unsafe.Pointer(v))[1] }
 
 // typeOf tells the dynamic types of interfaces apart. As a number it keeps what the
 // interface holds from escaping.

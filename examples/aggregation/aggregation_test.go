@@ -40,7 +40,7 @@ func each(t *testing.T, f func(t *testing.T, p *Programs, mode Mode)) {
 }
 
 func TestPaths(t *testing.T) {
-	graphs := map[string]*Graph{"power law": PowerLaw(300, 1), "road": Road(12, 1), "one vertex": {Offsets: []uint32{0, 0}, Targets: []uint32{0}}}
+	graphs := map[string]*Graph{"power law": PowerLaw(200, 1), "road": Road(7, 1), "one vertex": {Offsets: []uint32{0, 0}, Targets: []uint32{0}}}
 	each(t, func(t *testing.T, p *Programs, mode Mode) {
 		for name, g := range graphs {
 			for _, g := range []*Graph{g, {Offsets: g.Offsets, Targets: g.Targets}} {
