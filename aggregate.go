@@ -553,7 +553,12 @@ func (a *Aggregator) Flush(ctx context.Context) error {
 	begun := slices.Clone(a.begun)
 	a.mu.Unlock()
 	if r != nil {
-		a.start(r)
+		select {
+		case a.slots <- struct{}{}:
+			a.run(r)
+		case <-ctx.Done():
+			go a.start(r)
+		}
 	}
 	var first error
 	for _, f := range begun {
@@ -568,10 +573,14 @@ func (a *Aggregator) Flush(ctx context.Context) error {
 	return first
 }
 
-// start gives a recording to the device, once few enough flushes run, and sees to
-// its end.
+// start runs a recording once few enough flushes run.
 func (a *Aggregator) start(r *recording) {
 	a.slots <- struct{}{}
+	a.run(r)
+}
+
+// run gives a recording to the device and sees to its end. It has a slot.
+func (a *Aggregator) run(r *recording) {
 	if err := a.rt.begin("Aggregator.Flush"); err != nil {
 		a.ended(r, err)
 		return
