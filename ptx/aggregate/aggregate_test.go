@@ -205,6 +205,7 @@ func TestRefusals(t *testing.T) {
 		{".entry k() { .reg .pred %p<2>; .reg .b64 %d<2>;\n isspacep.param %p1, %d1; ret; }", "m.ptx:5:2: isspacep.param: a child's parameters are in global memory"},
 		{".entry k() { ret; } .entry k_aggregated() { ret; }", "m.ptx:4:1: the module has a k_aggregated of its own"},
 		{".entry k() { .reg .b32 %r<5>;\nmov.v4.u32 {%r1,%r2,%r3,%r4}, %tid; ret; }", "m.ptx:5:31: %tid as a vector"},
+		{".entry k(" + strings.Repeat(".param .u8 a,", 338) + ".param .u8 b) { ret; }", "m.ptx:4:1: 339 parameters; the most is 337"},
 		{".entry k() { ret; } .func g() { ret; }", ""},
 	} {
 		f, err := ast.Parse("m.ptx", []byte(head+c.text))

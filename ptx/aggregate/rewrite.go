@@ -240,6 +240,10 @@ func (r *rewriter) describe(kernel string) (e *Entry, err error) {
 	return e, nil
 }
 
+// maxParams is how many columns fit into the 4096 bytes of parameters that every
+// PTX version allows: 48 bytes of the launch, 12 for each.
+const maxParams = (4096 - 48) / 12
+
 // dims reads the sizes of .maxntid and .reqntid.
 func (r *rewriter) dims(d *ast.Directive) driver.Dim3 {
 	v := [3]uint64{1, 1, 1}
@@ -261,6 +265,9 @@ func (r *rewriter) entry(e *Entry) *ast.Func {
 	f := r.file.Func(e.Kernel)
 	for _, d := range f.Directives {
 		r.checkDirective(d)
+	}
+	if len(e.Params) > maxParams {
+		r.refuse(f.Pos, "%d parameters; the most is %d", len(e.Params), maxParams)
 	}
 	functions := r.reach(f)
 	record := false
