@@ -1,11 +1,9 @@
 package ptxrun
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
-	"maps"
 	"reflect"
 	"slices"
 	"sort"
@@ -139,119 +137,6 @@ func (rt *Runtime) Aggregate(k *Kernel, opts ...AggregateOption) (*Aggregator, e
 // maxChildren is how many children an aggregated launch can tell apart.
 const maxChildren = 1<<31 - 1
 
-// rewriteKey finds a rewritten kernel by what it was made from.
-type rewriteKey struct {
-	hash   [32]byte
-	kernel string
-	coarse bool
-}
-
-type rewritten struct {
-	text  []byte
-	entry *aggregate.Entry
-}
-
-// aggregated returns a kernel's aggregated entry, and the module that has only it
-// if it was not loaded with the kernel.
-func (m *Module) aggregated(kernel string, coarse bool) (*Kernel, driver.Module, error) {
-	if v := aggregate.Global(m.file); v != nil && (coarse || m.beside[kernel] == nil) {
-		return nil, nil, driver.Errorf("", driver.ErrNotSupported, "%s:%v: %s is in global memory, and a module of %s alone would have its own; "+
-			"load the module WithAggregated, and without coarsening", m.name, v.Pos, v.Name, kernel)
-	}
-	if e := m.beside[kernel]; e != nil && !coarse {
-		k, err := m.mod.Kernel(e.Name)
-		if err != nil {
-			return nil, nil, err
-		}
-		a, err := newKernel(m, e, k)
-		return a, nil, err
-	}
-	key := rewriteKey{m.hash, kernel, coarse}
-	if _, ok := m.rt.rewrites.Load(key); !ok {
-		f, entries, err := aggregate.Rewrite(m.file, aggregate.Options{Name: m.name, Coarse: coarse}, kernel)
-		if err != nil {
-			return nil, nil, err
-		}
-		m.rt.rewrites.Store(key, rewritten{[]byte(f.String()), entries[0]})
-	}
-	v, _ := m.rt.rewrites.Load(key)
-	r := v.(rewritten)
-	img := driver.Image{Name: m.name + ", aggregated", PTX: r.text, Twins: map[string]driver.Twin{}}
-	if t := m.twins[kernel]; t != nil {
-		img.Twins[r.entry.Name] = aggregatedTwin(t, r.entry)
-	}
-	mod, err := m.rt.dev.Load(img)
-	if err != nil {
-		return nil, nil, err
-	}
-	k, err := mod.Kernel(r.entry.Name)
-	if err != nil {
-		return nil, nil, errors.Join(err, mod.Close())
-	}
-	a, err := newKernel(m, r.entry, k)
-	if err != nil {
-		return nil, nil, errors.Join(err, mod.Close())
-	}
-	return a, mod, nil
-}
-
-// withAggregated is the module with the aggregated version of some entries beside
-// them.
-func (m *Module) withAggregated(kernels []string) (driver.Image, error) {
-	f, entries, err := aggregate.Rewrite(m.file, aggregate.Options{Name: m.name, Keep: true}, kernels...)
-	if err != nil {
-		return driver.Image{}, err
-	}
-	img := driver.Image{Name: m.name, PTX: []byte(f.String()), Twins: maps.Clone(m.twins)}
-	m.beside = map[string]*aggregate.Entry{}
-	for i, e := range entries {
-		m.beside[kernels[i]] = e
-		if t := m.twins[kernels[i]]; t != nil {
-			img.Twins[e.Name] = aggregatedTwin(t, e)
-		}
-	}
-	return img, nil
-}
-
-// aggregatedTwin is the Go form of an aggregated entry: the kernel's twin, once
-// for each child.
-func aggregatedTwin(twin driver.Twin, e *aggregate.Entry) driver.Twin {
-	return func(l *driver.TwinLaunch) error {
-		g := aggregate.Unpack(&l.Args, len(e.Params))
-		at := func(c aggregate.Column, child int64, size int) ([]byte, error) {
-			return l.Mem.Resolve(c.Base+driver.Ptr(child*int64(c.Stride)), int64(size))
-		}
-		var block uint64
-		for child := range int64(g.Children) {
-			b, err := at(g.Configs, child, aggregate.ConfigBytes)
-			if err != nil {
-				return err
-			}
-			c := aggregate.GetConfig(b)
-			n := c.Grid.Count()
-			start := block
-			block += n
-			if n == 0 || start < g.First || start >= g.End {
-				continue // of a launch before or behind this one
-			}
-			a := driver.NewArgs()
-			for i, p := range e.Params {
-				if b, err = at(g.Args[i], child, p.Size); err != nil {
-					a.Release()
-					return err
-				}
-				a.Bytes(b, p.Align)
-			}
-			err = twin(&driver.TwinLaunch{Config: c, Args: a.Reader(), Mem: l.Mem, Parallel: l.Parallel})
-			a.Release()
-			if err != nil {
-				return childError(err, child, c)
-			}
-		}
-		return nil
-	}
-}
-
 // childError names the child whose launch failed.
 func childError(err error, child int64, c driver.Config) error {
 	e := driver.Error{Op: "Launch", Code: driver.ErrLaunchFailed, Detail: err.Error()}
@@ -311,105 +196,6 @@ var complete = func() chan struct{} {
 	close(c)
 	return c
 }()
-
-// column are the values of one parameter in the order of the children. While they
-// are all equal there is only the first.
-type column struct {
-	size, stride int
-	varies       bool
-	data         []byte
-}
-
-// add appends child n's value.
-func (c *column) add(n int, v []byte) {
-	if n == 0 {
-		c.varies, c.data = false, c.data[:0]
-		c.append(v)
-		return
-	}
-	if !c.varies {
-		if bytes.Equal(v, c.data[:c.size]) {
-			return
-		}
-		c.varies = true
-		for range n - 1 {
-			c.append(c.data[:c.size])
-		}
-	}
-	c.append(v)
-}
-
-func (c *column) append(v []byte) {
-	c.data = append(c.data, v...)
-	for len(c.data)%c.stride != 0 {
-		c.data = append(c.data, 0)
-	}
-}
-
-// at describes the values once they lie at p.
-func (c *column) at(p driver.Ptr) aggregate.Column {
-	if c.varies {
-		return aggregate.Column{Base: p, Stride: uint32(c.stride)}
-	}
-	return aggregate.Column{Base: p}
-}
-
-// recording are the children of one flush.
-type recording struct {
-	f        *flushed
-	children int
-	configs  column
-	args     []column
-	starts   []byte // uint64 each: the blocks of the children before
-	blocks   uint64
-	each     uint64 // blocks of the first child
-	unequal  bool
-	threads  uint64
-	shared   int64
-	config   [aggregate.ConfigBytes]byte
-}
-
-func newRecording(e *aggregate.Entry) *recording {
-	r := &recording{configs: column{size: aggregate.ConfigBytes, stride: aggregate.ConfigBytes}}
-	for _, p := range e.Params {
-		r.args = append(r.args, column{size: p.Size, stride: (p.Size + p.Align - 1) &^ (p.Align - 1)})
-	}
-	return r
-}
-
-func (r *recording) reset() {
-	r.children, r.blocks, r.unequal, r.threads, r.shared = 0, 0, false, 0, 0
-	r.starts = r.starts[:0]
-	r.f = &flushed{done: make(chan struct{})}
-}
-
-// add records a child of n blocks, whose arguments are of the accepted types.
-func (r *recording) add(c *driver.Config, n uint64, types []accepted, args []any) {
-	i := r.children
-	if i == 0 {
-		r.each = n
-	}
-	r.unequal = r.unequal || n != r.each
-	aggregate.PutConfig(r.config[:], *c)
-	r.configs.add(i, r.config[:])
-	for k := range args {
-		r.args[k].add(i, argumentOf(args[k], types[k].kind, r.args[k].size))
-	}
-	r.starts = binary.LittleEndian.AppendUint64(r.starts, r.blocks)
-	r.blocks += n
-	r.threads = max(r.threads, c.Block.Count())
-	r.shared = max(r.shared, c.Shared)
-	r.children++
-}
-
-// bytes is what the recording takes.
-func (r *recording) bytes() int64 {
-	n := int64(len(r.starts) + len(r.configs.data))
-	for i := range r.args {
-		n += int64(len(r.args[i].data))
-	}
-	return n
-}
 
 // Launch records a launch of the kernel, with arguments as for [Stream.Launch].
 // The launch is complete when the Pending says so, and is made by a later flush:
@@ -641,14 +427,6 @@ func (a *Aggregator) blame(r *recording, err error) error {
 		}
 	}
 	return &c
-}
-
-// config is child i's configuration, of a column of them.
-func (c *column) config(i int) driver.Config {
-	if !c.varies {
-		i = 0
-	}
-	return aggregate.GetConfig(c.data[i*c.stride:])
 }
 
 // submit copies a recording to the device and launches it, without waiting.
