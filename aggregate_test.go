@@ -202,14 +202,14 @@ func TestBadChildrenAreRefusedAlone(t *testing.T) {
 		assert.Equal(t, []uint32{9, 9, 9, 9}, got)
 
 		// A child that fails on the device fails its whole flush, and no other.
-		var flush []Pending
-		for _, p := range []driver.Ptr{b.Ptr(), 64, b.Ptr()} {
-			child, err := a.Launch(one, p, uint32(4), uint32(1))
-			require.NoError(t, err)
-			flush = append(flush, child)
-		}
-		err = a.Flush(context.Background())
 		if rt.Info().Kind != driver.KindCUDA { // where no call would succeed again
+			var flush []Pending
+			for _, p := range []driver.Ptr{b.Ptr(), 64, b.Ptr()} {
+				child, err := a.Launch(one, p, uint32(4), uint32(1))
+				require.NoError(t, err)
+				flush = append(flush, child)
+			}
+			err = a.Flush(context.Background())
 			require.ErrorIs(t, err, driver.ErrIllegalAddress)
 			require.ErrorContains(t, err, "child 1: ")
 			require.ErrorContains(t, err, "[kernel added, grid 1×1×1, block 4×1×1")
