@@ -92,6 +92,8 @@ func TestQueue(t *testing.T) {
 		add := kernelOf(t, m, "add")
 		a, err := rt.Aggregate(add)
 		require.NoError(t, err)
+		coarse, err := rt.Aggregate(add, WithCoarsening(3))
+		require.NoError(t, err)
 		s, err := NewStream(rt)
 		require.NoError(t, err)
 		for _, n := range []int{0, 1, 2, 33, 250} {
@@ -110,7 +112,11 @@ func TestQueue(t *testing.T) {
 					}
 					require.NoError(t, s.Launch(add, c, want.Ptr()+driver.Ptr(4*parentRoom*i), uint32(threads), uint32(i)))
 				}
-				q, err := a.NewQueue(max(int(children), 1))
+				of := a
+				if n == 33 {
+					of = coarse
+				}
+				q, err := of.NewQueue(max(int(children), 1))
 				require.NoError(t, err)
 				parent := driver.Config{Grid: driver.D1(uint32(n/100 + 1)), Block: driver.D1(100)}
 				require.NoError(t, s.Launch(kernelOf(t, m, name), parent, q.Ptr(), got.Ptr(), uint32(n), uint32(threshold)))
@@ -125,7 +131,7 @@ func TestQueue(t *testing.T) {
 				require.ErrorIs(t, q.Close(), driver.ErrClosed)
 			}
 		}
-		closeAll(t, a, m, s)
+		closeAll(t, a, coarse, m, s)
 	})
 }
 
@@ -182,6 +188,12 @@ func TestQueueRefusals(t *testing.T) {
 		require.NoError(t, s.Launch(kernelOf(t, m, "parent_large"), one, q.Ptr(), out.Ptr()))
 		_, err = q.Launch(s)
 		require.ErrorIs(t, err, driver.ErrInvalidValue)
+		if rt.Info().Kind != driver.KindCPU { // whose twins record at one
+			require.NoError(t, s.Launch(kernelOf(t, m, "parent_mixed"), one, q.Ptr(), out.Ptr()))
+			_, err = q.Launch(s)
+			require.ErrorIs(t, err, driver.ErrInvalidValue)
+			require.ErrorContains(t, err, "1 children are recorded in groups and 1 without")
+		}
 		children, err := q.Launch(s)
 		require.NoError(t, err)
 		require.Zero(t, children)

@@ -47,6 +47,12 @@ extern "C" __global__ void parent_large(ChildQueue *q, uint32_t *out) {
     ptxrun::launch<Granularity::grid>(q, threadIdx.x == 1, ptxrun::child_config(1, 2000), AddArgs{out, 1, 1});
 }
 
+// Records at two granularities.
+extern "C" __global__ void parent_mixed(ChildQueue *q, uint32_t *out) {
+    ptxrun::launch<Granularity::grid>(q, threadIdx.x == 1, ptxrun::child_config(1, 1), AddArgs{out, 1, 1});
+    ptxrun::launch<Granularity::warp>(q, threadIdx.x == 2, ptxrun::child_config(1, 1), AddArgs{out, 1, 1});
+}
+
 struct SplitArgs {
     ChildQueue *q;
     uint32_t *counts;
