@@ -38,7 +38,7 @@ test: ## all tests that need no C compiler
 
 .PHONY: test-cuda
 test-cuda: ## all tests with the tag cuda; needs gcc, a GPU is optional
-	$(CUDA_ENV) $(GO) test -tags cuda ./...
+	$(CUDA_ENV) $(GO) test $(TESTFLAGS) -tags cuda ./...
 
 .PHONY: race
 race: ## tests under the race detector, less those of huge inputs and, of the root's, those on the emulator, which has its own; needs gcc

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,8 +22,9 @@ import (
 type testDevice struct {
 	name string
 	// slow devices run the same sizes up to the first recursion only.
-	slow bool
-	open func() (*Runtime, error)
+	slow   bool
+	target int // of the emulator
+	open   func() (*Runtime, error)
 }
 
 // testDevices are the devices of this machine and build: the cpu and the
@@ -45,7 +48,7 @@ func everyDevice(t testing.TB) []testDevice {
 		return runtimeOn(dev, err)
 	}}}
 	for _, capability := range []int{70, 80, 90} {
-		all = append(all, testDevice{name: fmt.Sprintf("emu-sm_%d", capability), slow: true, open: func() (*Runtime, error) {
+		all = append(all, testDevice{name: fmt.Sprintf("emu-sm_%d", capability), slow: true, target: capability, open: func() (*Runtime, error) {
 			dev, err := emu.Open(emu.WithCapability(capability), emu.WithMemoryChecks())
 			return runtimeOn(dev, err)
 		}})
@@ -80,6 +83,23 @@ func eachDevice(t *testing.T, f func(t *testing.T, d testDevice, rt *Runtime)) {
 			f(t, d, rt)
 		})
 	}
+}
+
+// eachTarget is eachDevice for what elements of type T go through: an emulator is
+// left out if no module of a stem was built for its target with the type or the
+// unsigned one of its width, as then an older one runs the same kernels.
+func eachTarget[T Number](t *testing.T, stem string, f func(t *testing.T, d testDevice, rt *Runtime)) {
+	letter := map[bool]string{true: "f", false: "i"}[reflect.TypeFor[T]().Kind() >= reflect.Float32]
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		if d.target != 0 && !slices.ContainsFunc(Modules(), func(m ModuleSpec) bool {
+			bits := strconv.Itoa(int(8 * sizeOf[T]()))
+			return strings.HasPrefix(m.Name, stem) && slices.Contains(m.Targets, d.target) && (strings.HasSuffix(m.Name, "_u"+bits) || strings.HasSuffix(m.Name, "_"+letter+bits))
+		}) {
+			t.Logf("no module %s… of this type is for sm_%d", stem, d.target)
+			return
+		}
+		f(t, d, rt)
+	})
 }
 
 // eachLargeDevice is eachDevice for inputs beyond 2^32 elements.

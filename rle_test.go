@@ -39,7 +39,7 @@ var (
 
 func testRLE[V Number, L RunLength](t *testing.T) {
 	t.Run(fmt.Sprintf("%v-%v", reflect.TypeFor[V](), reflect.TypeFor[L]()), func(t *testing.T) {
-		eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		eachTarget[V](t, "rle_", func(t *testing.T, d testDevice, rt *Runtime) {
 			if d.slow && sizeOf[V]() != sizeOf[L]() && sizeOf[V]() > 1 {
 				t.Skip("the emulator's own tests run every kernel; here it runs the bytes and the widest values")
 			}

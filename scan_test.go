@@ -110,7 +110,7 @@ func requireScan[T Number](t testing.TB, op Op, want, got []T, msg string) {
 
 func testScanType[T Number](t *testing.T) {
 	t.Run(reflect.TypeFor[T]().String(), func(t *testing.T) {
-		eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		eachTarget[T](t, "scan_", func(t *testing.T, d testDevice, rt *Runtime) {
 			s, err := NewStream(rt)
 			require.NoError(t, err)
 			for op := range opCount {

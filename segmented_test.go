@@ -156,7 +156,7 @@ func segmentedData[T Number](op Op, n int) []T {
 
 func testSegmentedType[T Number](t *testing.T) {
 	t.Run(reflect.TypeFor[T]().String(), func(t *testing.T) {
-		eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		eachTarget[T](t, "scan_segmented_", func(t *testing.T, d testDevice, rt *Runtime) {
 			s, err := NewStream(rt)
 			require.NoError(t, err)
 			size := int(sizeOf[T]())

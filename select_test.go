@@ -121,7 +121,7 @@ func requireBits[T Number](t testing.TB, want, got []T, msg string) {
 
 func testFlagged[T Number](t *testing.T) {
 	t.Run(reflect.TypeFor[T]().String(), func(t *testing.T) {
-		eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		eachTarget[T](t, "select_", func(t *testing.T, d testDevice, rt *Runtime) {
 			s, err := NewStream(rt)
 			require.NoError(t, err)
 			tile := int(selectTile(int(sizeOf[T]())))
@@ -178,7 +178,7 @@ func compareNaive[T Number](c Comparison, a, b T) bool {
 // by width: slow devices run one type of each.
 func testWhere[T Number](t *testing.T, everywhere bool, values ...T) {
 	t.Run(reflect.TypeFor[T]().String(), func(t *testing.T) {
-		eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		eachTarget[T](t, "select_", func(t *testing.T, d testDevice, rt *Runtime) {
 			if d.slow && !everywhere {
 				t.Log("its kernels run with another type of this width")
 				return
@@ -230,7 +230,7 @@ func TestSelectWhere(t *testing.T) {
 
 func testUnique[T Number](t *testing.T) {
 	t.Run(reflect.TypeFor[T]().String(), func(t *testing.T) {
-		eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		eachTarget[T](t, "select_", func(t *testing.T, d testDevice, rt *Runtime) {
 			s, err := NewStream(rt)
 			require.NoError(t, err)
 			tile := int(selectTile(int(sizeOf[T]())))
