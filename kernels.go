@@ -98,7 +98,43 @@ const (
 	overlayTile   = 128 * 7 // segments
 	lcsBlockEdge  = 16      // the spin-wait strategy's blocks are 16×16 cells
 	spinWaitBlock = lcsBlockEdge * lcsBlockEdge
+
+	// The bit-parallel strategy's blocks are a warp, which is a band of rows.
+	lcsBitsBlock  = 32
+	lcsCrossBlock = 256
 )
+
+// lcsLanes are the lanes of a band's warp that hold 32 rows each: half of them
+// where letters are wider than bytes, so that a table of as many letters as rows
+// fits four times into a multiprocessor. As LCSAlphabet in ptx/src/lcs_bits.cuh.
+func lcsLanes(size int) int64 {
+	if size == 1 {
+		return 32
+	}
+	return 16
+}
+
+// lcsRows is the rows of a band.
+func lcsRows(size int) int64 { return 32 * lcsLanes(size) }
+
+// lcsShared is the memory of a band in which distinct letters occur; as LCSBand
+// in ptx/src/lcs_bits.cuh.
+func lcsShared(size int, distinct int64) int64 {
+	const ring = 512 * 2
+	alphabet := lcsRows(size)*int64(size) + lcsRows(size)*2*4
+	if size == 1 {
+		alphabet = lcsRows(size) + 8*4 + 256*2
+	}
+	return ring + alphabet + ((distinct+1)*lcsLanes(size)+32-lcsLanes(size))*4
+}
+
+// lcsLetters is the most letters that occur in a band.
+func lcsLetters(size int) int64 {
+	if size == 1 {
+		return 256
+	}
+	return lcsRows(size)
+}
 
 // scanTile is the elements a block of the recursive scan handles, for elements
 // of the given size. It is the same expression as in ptx/src/scan.cuh.
@@ -633,6 +669,26 @@ func lcsModule() ModuleSpec {
 	}
 }
 
+// lcsBitsModule are the bit-parallel kernels for letters of one width.
+func lcsBitsModule[V twin.Unsigned](t elemType) ModuleSpec {
+	rows, shared := lcsRows(t.size), lcsShared(t.size, lcsLetters(t.size))
+	return ModuleSpec{
+		Name: "lcs_" + t.name, Source: "lcs_bits.cu",
+		Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
+		Targets: targets("lcs_" + t.name),
+		Kernels: []KernelSpec{
+			// a, b, problems, count, units, ring, kept, lengths, ticket: a u64 of 0
+			{Name: "lcs_pass_" + t.name, Params: []ParamKind{ParamPtr, ParamPtr, ParamPtr, ParamU64, ParamU64, ParamPtr, ParamPtr, ParamPtr, ParamPtr},
+				Block: lcsBitsBlock, Shared: shared, Twin: twin.LCSPass[V](rows)},
+			// problems, count, kept, crossings
+			{Name: "lcs_cross_" + t.name, Params: []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr}, Block: lcsCrossBlock, Twin: twin.LCSCross(rows)},
+			// a, b, pieces, values, states, rows, a's marks, b's marks
+			{Name: "lcs_trace_" + t.name, Params: []ParamKind{ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr},
+				Block: lcsBitsBlock, Shared: shared, Twin: twin.LCSTrace[V](rows)},
+		},
+	}
+}
+
 // moduleTable is every embedded module.
 var moduleTable = slices.Concat(
 	anySign[uint8](typeU8), anySign[uint16](typeU16), anySign[uint32](typeU32), anySign[uint64](typeU64),
@@ -655,6 +711,7 @@ var moduleTable = slices.Concat(
 	floatRunsModules[float32](typeF32), floatRunsModules[float64](typeF64),
 	[]ModuleSpec{runEndModule()},
 	[]ModuleSpec{rleIndexModule(), segmentModule(), lcsModule()},
+	[]ModuleSpec{lcsBitsModule[uint8](typeU8), lcsBitsModule[uint16](typeU16), lcsBitsModule[uint32](typeU32), lcsBitsModule[uint64](typeU64)},
 )
 
 // Modules lists every kernel that this library embeds, for tools that build,

@@ -3,8 +3,7 @@ package ptxrun
 import (
 	"cmp"
 	"context"
-	"math/bits"
-	"slices"
+	"math"
 
 	"github.com/ptxrun/ptxrun/driver"
 )
@@ -13,7 +12,10 @@ import (
 type LCSStrategy uint8
 
 const (
-	// LCSBitParallel computes 32 or 64 rows of the table at a time, as bits.
+	// LCSBitParallel computes the table in bits, a word of rows at a time, from
+	// one column to the next: the recurrence of Crochemore and others (2001) in
+	// Hyyrö's form (2004). A warp has a band of rows, through which columns flow;
+	// bands pass the lengths' growth on to the next.
 	LCSBitParallel LCSStrategy = iota
 	// LCSSpinWait computes the dynamic-programming table with a thread a cell:
 	// every thread spins until its three neighbours are there. The sequences
@@ -39,148 +41,188 @@ func (s LCSStrategy) String() string {
 // LCSOption changes how a longest common subsequence is computed.
 type LCSOption struct{ strategy LCSStrategy }
 
-// WithLCSStrategy chooses the algorithm.
+// WithLCSStrategy chooses the algorithm of [LCSLength].
 func WithLCSStrategy(s LCSStrategy) LCSOption { return LCSOption{s} }
 
 // Token is an element of a sequence. Tokens are equal if their bits are.
+// [Renumber] makes tokens of other types.
 type Token interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// Match is a span of a common subsequence: a[A:A+Len] is b[B:B+Len].
-type Match struct{ A, B, Len int }
+// Renumber gives equal elements of two sequences equal numbers, and others
+// others, in order of their first occurrence.
+func Renumber[T comparable](a, b []T) (na, nb []uint32) {
+	numbers := map[T]uint32{}
+	number := func(s []T) []uint32 {
+		out := make([]uint32, len(s))
+		for i, x := range s {
+			n, known := numbers[x]
+			if !known {
+				n = uint32(len(numbers))
+				numbers[x] = n
+			}
+			out[i] = n
+		}
+		return out
+	}
+	return number(a), number(b)
+}
 
-// LCSLength returns the length of the longest common subsequence of a and b:
-// the most elements that can be had from both by leaving some out. An empty
-// sequence has none. [LCSSpinWait] takes bytes only, and 4 bytes of memory times
-// len(a)·len(b), which is at most [LCSSpinWaitMaxCells].
-//
-// When ctx is done first it returns ctx's error. Errors: ErrNil, ErrClosed,
-// ErrTooLarge if len(a)·len(b) is beyond what the strategy takes,
-// ErrElementType if the strategy does not take the tokens, ErrOutOfMemory.
-func LCSLength[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LCSOption) (int, error) {
-	const call = "LCSLength"
+// lcsHost begins a call on two host slices and runs f on a stream of its own,
+// unless one of them is empty.
+func lcsHost[T Token](ctx context.Context, call string, rt *Runtime, a, b []T, f func(s *Stream) error) error {
 	if err := rt.beginHost(ctx, call); err != nil {
-		return 0, err
+		return err
 	}
 	defer rt.end()
-	var c LCSOption
+	if err := ctx.Err(); err != nil || len(a) == 0 || len(b) == 0 {
+		return err
+	}
+	return rt.onStream(call, f)
+}
+
+func lcsOptions(call string, opts []LCSOption) (c LCSOption, err error) {
 	for _, o := range opts {
 		c = o
 	}
 	if c.strategy >= lcsStrategies {
-		return 0, driver.Errorf(call, driver.ErrInvalidValue, "LCS strategy %d", c.strategy)
+		return c, driver.Errorf(call, driver.ErrInvalidValue, "LCS strategy %d", c.strategy)
 	}
-	if err := ctx.Err(); err != nil || len(a) == 0 || len(b) == 0 {
-		return 0, err
+	return c, nil
+}
+
+// bitParallel reports the strategies that give no more than a length.
+func bitParallel(call string, opts []LCSOption) error {
+	c, err := lcsOptions(call, opts)
+	if err == nil && c.strategy != LCSBitParallel {
+		err = driver.Errorf(call, driver.ErrNotSupported, "the %v strategy gives lengths only", c.strategy)
 	}
-	if c.strategy == LCSBitParallel {
-		length := 0
-		for _, m := range lcsWalk(a, b) {
-			length += m.Len
+	return err
+}
+
+// LCSLength returns the length of the longest common subsequence of a and b:
+// the most elements that can be had from both by leaving some out. An empty
+// sequence has none.
+//
+// [LCSBitParallel] takes memory in proportion to the lengths, the other
+// strategies are for comparison. When ctx is done first it returns ctx's error.
+// Errors: ErrNil, ErrClosed, ErrInvalidValue for an unknown strategy; of
+// [LCSSpinWait] ErrNotSupported for tokens that are no bytes, and ErrTooLarge if
+// len(a)·len(b) is beyond [LCSSpinWaitMaxCells]; ErrOutOfMemory.
+func LCSLength[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LCSOption) (length int, err error) {
+	const call = "LCSLength"
+	c, optionErr := lcsOptions(call, opts)
+	err = lcsHost(ctx, call, rt, a, b, func(s *Stream) error {
+		if optionErr != nil {
+			return optionErr
 		}
-		return length, nil
-	}
-	if sizeOf[T]() != 1 {
-		return 0, driver.Errorf(call, driver.ErrElementType, "the %v strategy takes bytes", c.strategy)
-	}
-	if len(a) > LCSSpinWaitMaxCells/len(b) {
-		return 0, driver.Errorf(call, driver.ErrTooLarge, "%d × %d elements; their product may be at most %d", len(a), len(b), LCSSpinWaitMaxCells)
-	}
-	m, err := rt.module("lcs")
-	if err != nil {
-		return 0, err
-	}
-	length := 0
-	err = rt.onStream(call, func(s *Stream) error {
+		// Rows are more bands at work at a time, columns more steps of each.
+		if len(a) < len(b) {
+			a, b = b, a
+		}
 		var err error
-		length, err = s.lcsSpinWait(ctx, m.kernel("lcs_spinwait"), bytesOf(a), bytesOf(b))
+		switch c.strategy {
+		case LCSSpinWait:
+			length, err = s.lcsSpinWait(ctx, call, sizeOf[T](), bytesOf(a), bytesOf(b))
+		default:
+			length, err = s.lcsLength(ctx, sizeOf[T](), lcsDistinct(a), bytesOf(a), bytesOf(b))
+		}
 		return err
 	})
-	return length, err
+	return length, cmp.Or(err, optionErr)
 }
 
 // LCSMatches returns a longest common subsequence of a and b as spans of both,
 // in rising order, each as long as it can be.
 //
-// Of all longest common subsequences it is the one found from the end: the next
-// element, backwards, is matched as early in a as leaves the length of what
-// remains the longest, and there as late in b as it can. The result is the same
-// on all devices.
+// Of all longest common subsequences it is the one found from the end: the last
+// element is the one that ends earliest in a, and lies as late in b as it can;
+// so is the last element of what is in front of both, and so on. The result is
+// the same on all devices. Memory is in proportion to the lengths (Hirschberg,
+// 1975), time about twice that of the length.
+//
+// When ctx is done first it returns ctx's error. Errors: ErrNil, ErrClosed,
+// ErrInvalidValue for an unknown strategy, ErrNotSupported for another than
+// [LCSBitParallel], ErrOutOfMemory.
 func LCSMatches[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LCSOption) ([]Match, error) {
-	const call = "LCSMatches"
-	if err := rt.beginHost(ctx, call); err != nil {
-		return nil, err
-	}
-	defer rt.end()
-	return lcsWalk(a, b), ctx.Err()
+	return lcsMatches(ctx, "LCSMatches", rt, a, b, opts)
 }
 
-// LCS returns a longest common subsequence of a and b, the one of [LCSMatches].
+func lcsMatches[T Token](ctx context.Context, call string, rt *Runtime, a, b []T, opts []LCSOption) (matches []Match, err error) {
+	optionErr := bitParallel(call, opts)
+	err = lcsHost(ctx, call, rt, a, b, func(s *Stream) error {
+		if optionErr != nil {
+			return optionErr
+		}
+		aMarks, bMarks, err := s.lcsMarks(ctx, sizeOf[T](), lcsDistinct(a), bytesOf(a), bytesOf(b))
+		if err == nil {
+			matches = matchesOf(aMarks, bMarks)
+		}
+		return err
+	})
+	return matches, cmp.Or(err, optionErr)
+}
+
+// LCS returns a longest common subsequence of a and b, the one of [LCSMatches],
+// with its errors.
 func LCS[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LCSOption) ([]T, error) {
-	matches, err := LCSMatches(ctx, rt, a, b, opts...)
+	matches, err := lcsMatches(ctx, "LCS", rt, a, b, opts)
 	if err != nil {
-		return nil, named("LCS", err)
+		return nil, err
 	}
-	var out []T
+	length := 0
+	for _, m := range matches {
+		length += m.Len
+	}
+	out := make([]T, 0, length)
 	for _, m := range matches {
 		out = append(out, a[m.A:m.A+m.Len]...)
 	}
 	return out, nil
 }
 
-// lcsWalk fills a bit a cell with whether the row above has the same length, and
-// walks back: up where it has, else over a match, else left.
-func lcsWalk[T Token](a, b []T) []Match {
-	words := (len(a) + 63) / 64
-	rows := map[T][]uint64{}
-	for i, x := range a {
-		if rows[x] == nil {
-			rows[x] = make([]uint64, words)
+// LCSPrefixes returns the length of the longest common subsequence of a and
+// every prefix of b: len(b)+1 numbers, the first of them 0, for the time of
+// [LCSLength]. Errors are those of [LCSMatches], and ErrTooLarge if both have
+// 2^32 elements or more, whose lengths do not fit.
+func LCSPrefixes[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LCSOption) ([]uint32, error) {
+	const call = "LCSPrefixes"
+	optionErr := bitParallel(call, opts)
+	var grows []uint32
+	err := lcsHost(ctx, call, rt, a, b, func(s *Stream) (err error) {
+		if optionErr != nil {
+			return optionErr
 		}
-		rows[x][i/64] |= 1 << (i % 64)
-	}
-	none := make([]uint64, words)
-	v := make([][]uint64, len(b)+1)
-	v[0] = make([]uint64, words)
-	for w := range v[0] {
-		v[0][w] = ^uint64(0)
-	}
-	for j, y := range b {
-		row := rows[y]
-		if row == nil {
-			row = none
+		if min(len(a), len(b)) > math.MaxUint32 {
+			return driver.Errorf(call, driver.ErrTooLarge, "%d and %d elements; their length may not fit 32 bits", len(a), len(b))
 		}
-		v[j+1] = make([]uint64, words)
-		var carry uint64
-		for w, x := range v[j] {
-			var sum uint64
-			u := x & row[w]
-			sum, carry = bits.Add64(x, u, carry)
-			v[j+1][w] = sum | x&^row[w]
+		grows, err = s.lcsLastRow(ctx, sizeOf[T](), lcsDistinct(a), bytesOf(a), bytesOf(b))
+		return err
+	})
+	if err := cmp.Or(err, optionErr); err != nil {
+		return nil, err
+	}
+	out := make([]uint32, len(b)+1)
+	if grows != nil {
+		for j := range b {
+			out[j+1] = out[j] + grows[j/32]>>(j%32)&1
 		}
 	}
-	var matches []Match
-	for i, j := len(a), len(b); i > 0 && j > 0; {
-		switch {
-		case v[j][(i-1)/64]>>((i-1)%64)&1 != 0:
-			i--
-		case a[i-1] == b[j-1]:
-			i, j = i-1, j-1
-			if k := len(matches) - 1; k >= 0 && matches[k].A == i+1 && matches[k].B == j+1 {
-				matches[k] = Match{i, j, matches[k].Len + 1}
-			} else {
-				matches = append(matches, Match{i, j, 1})
-			}
-		default:
-			j--
-		}
-	}
-	slices.Reverse(matches)
-	return matches
+	return out, nil
 }
 
-func (s *Stream) lcsSpinWait(ctx context.Context, k kernel, a, b []byte) (int, error) {
+func (s *Stream) lcsSpinWait(ctx context.Context, call string, size int64, a, b []byte) (int, error) {
+	if size != 1 {
+		return 0, driver.Errorf(call, driver.ErrNotSupported, "the %v strategy takes bytes, not elements of %d", LCSSpinWait, size)
+	}
+	if len(a) > LCSSpinWaitMaxCells/len(b) {
+		return 0, driver.Errorf(call, driver.ErrTooLarge, "%d × %d elements; their product may be at most %d", len(a), len(b), LCSSpinWaitMaxCells)
+	}
+	m, err := s.rt.module("lcs")
+	if err != nil {
+		return 0, err
+	}
 	host, err := s.mapped(int64(len(a) + len(b)))
 	if err != nil {
 		return 0, err
@@ -202,7 +244,7 @@ func (s *Stream) lcsSpinWait(ctx context.Context, k kernel, a, b []byte) (int, e
 	args := driver.NewArgs().Ptr(host.Ptr).Uint64(uint64(len(a))).
 		Ptr(host.Ptr + driver.Ptr(len(a))).Uint64(uint64(len(b))).Ptr(table).Ptr(ticket)
 	blocks := uint64(ceilDiv(int64(len(a)), lcsBlockEdge)) * uint64(ceilDiv(int64(len(b)), lcsBlockEdge))
-	if err := s.launch(k, blocks, cells, args); err != nil {
+	if err := s.launch(m.kernel("lcs_spinwait"), blocks, cells, args); err != nil {
 		return 0, err
 	}
 	if err := s.wait(ctx); err != nil {

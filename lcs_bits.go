@@ -1,0 +1,468 @@
+package ptxrun
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/internal/twin"
+)
+
+const (
+	// lcsPerMultiprocessor is the bands that a multiprocessor works on at a time,
+	// where their memory allows it: three a scheduler hide the recurrence's
+	// latency. More would wait for each other.
+	lcsPerMultiprocessor = 12
+
+	// lcsWays is the parts that a pair's rows are cut into at a time to find the
+	// subsequence: the whole table is gone through twice, once from each end, and
+	// then, of each part, only what is beside it.
+	lcsWays = 64
+
+	// lcsWorkspace is the bytes for the carries between bands that are taken
+	// without a look at what is free.
+	lcsWorkspace = 256 << 20
+)
+
+// Columns whose rows are stored to walk back over: of a piece, and of all pieces
+// of a launch. Variables, for tests of what is wider.
+var (
+	lcsPieceColumns int64 = 1 << 18
+	lcsGroupColumns int64 = 1 << 21
+)
+
+// lcsPair is two sequences on the device, with the kernels for their letters.
+type lcsPair struct {
+	s                  *Stream
+	pass, cross, trace kernel
+	rows               int64 // of a band
+	blocks             int64 // the most bands at a time
+	a, b               driver.Ptr
+}
+
+// newLCSPair makes the kernels ready for letters of size bytes, of which at most
+// distinct occur in a.
+func newLCSPair(s *Stream, size int64, distinct int64) (*lcsPair, error) {
+	m, err := s.rt.module("lcs_" + widthName(size))
+	if err != nil {
+		return nil, err
+	}
+	shared := lcsShared(int(size), distinct)
+	named := func(stem string) kernel {
+		k := m.kernel("lcs_" + stem + "_" + widthName(size))
+		if k.spec.Shared > 0 {
+			spec := *k.spec
+			spec.Shared = shared
+			k.spec = &spec
+		}
+		return k
+	}
+	p := &lcsPair{s: s, pass: named("pass"), cross: named("cross"), trace: named("trace"), rows: lcsRows(int(size))}
+	each, err := p.pass.Occupancy(lcsBitsBlock, shared)
+	if err != nil {
+		return nil, err
+	}
+	p.blocks = int64(max(1, min(each, lcsPerMultiprocessor)) * s.rt.dev.Info().Multiprocessors)
+	return p, nil
+}
+
+func (p *lcsPair) bands(q *twin.LCSProblem) int64 { return ceilDiv(int64(q.Rows), p.rows) }
+
+func lcsChunks(columns uint64) int64 { return ceilDiv(int64(columns), 32) }
+
+// lcsDistinct is how many different letters a sequence has, or the most that a
+// band can have where counting them would take long.
+func lcsDistinct[T Token](a []T) int64 {
+	if sizeOf[T]() > 1 {
+		return lcsLetters(int(sizeOf[T]()))
+	}
+	var seen [256]bool
+	for _, x := range bytesOf(a) {
+		seen[x] = true
+	}
+	n := int64(0)
+	for _, s := range seen {
+		if s {
+			n++
+		}
+	}
+	return n
+}
+
+// lcsWork is the workspace of one launch of the pass: in device memory the
+// ticket, the lengths, the problems, and what is kept; then the carries between
+// bands.
+type lcsWork struct {
+	problems                                    []twin.LCSProblem
+	units, blocks                               int64
+	lengthsAt, problemsAt, keptAt, ringAt, size int64 // bytes from the start
+	crossings, crossingsAt                      int64
+}
+
+// lcsPlan lays the workspace of problems out and completes them: their units,
+// crossings and places in what is kept and between bands. With fewer blocks less
+// lies between bands: workspace bounds it as far as a block does.
+func lcsPlan(problems []twin.LCSProblem, rows, blocks, workspace int64) lcsWork {
+	w := lcsWork{problems: problems}
+	var kept, perSlot, most int64
+	for i := range problems {
+		q := &problems[i]
+		bands := ceilDiv(int64(q.Rows), rows)
+		q.Units, q.Crossings, q.Kept = uint64(w.units), uint64(w.crossings), uint64(kept)
+		w.units += bands * int64(q.Directions)
+		w.crossings += q.Boundaries(rows)
+		if q.Keep > 0 {
+			kept += int64(q.Directions) * (bands / int64(q.Keep)) * lcsChunks(q.Columns)
+		}
+		perSlot += int64(q.Directions) * lcsChunks(q.Columns) * 8
+		most = max(most, bands)
+	}
+	w.blocks = min(blocks, w.units)
+	if most > 1 && min(most, w.blocks+1) > workspace/perSlot {
+		w.blocks = min(w.blocks, max(1, workspace/perSlot-1))
+	}
+	ring := int64(0)
+	for i := range problems {
+		q := &problems[i]
+		q.Ring = uint64(ring)
+		q.Slots = uint64(min(w.blocks+1, ceilDiv(int64(q.Rows), rows)))
+		ring += int64(q.Directions*q.Slots) * lcsChunks(q.Columns)
+	}
+	w.lengthsAt = 256
+	w.problemsAt = w.lengthsAt + align256(int64(len(problems))*8)
+	w.crossingsAt = w.problemsAt + align256(int64(len(problems))*sizeOf[twin.LCSProblem]())
+	w.keptAt = w.crossingsAt + align256(w.crossings*8)
+	w.ringAt = w.keptAt + align256(kept*4)
+	w.size = w.ringAt + align256(ring*8)
+	return w
+}
+
+// ringBytes is what the carries between all bands of a problem take.
+func (p *lcsPair) ringBytes(q *twin.LCSProblem) int64 {
+	return int64(q.Directions) * min(p.bands(q), p.blocks+1) * lcsChunks(q.Columns) * 8
+}
+
+// workspace is the bytes that carries between bands may take.
+func (p *lcsPair) workspace(wanted int64) (int64, error) {
+	if wanted <= lcsWorkspace {
+		return lcsWorkspace, nil
+	}
+	free, _, err := p.s.rt.dev.MemInfo()
+	return max(lcsWorkspace, free/4), err
+}
+
+// run gives the stream a pass over the problems. The workspace at the returned
+// address is the caller's to free.
+func (p *lcsPair) run(ctx context.Context, problems []twin.LCSProblem) (w lcsWork, at driver.Ptr, err error) {
+	wanted := int64(0)
+	for i := range problems {
+		wanted += p.ringBytes(&problems[i])
+	}
+	workspace, err := p.workspace(wanted)
+	if err != nil {
+		return w, 0, err
+	}
+	w = lcsPlan(problems, p.rows, p.blocks, workspace)
+	if at, err = p.s.alloc(w.size); err != nil {
+		return w, 0, err
+	}
+	if err = cmp.Or(p.s.s.Fill(at, 0, w.problemsAt), p.s.upload(ctx, at+driver.Ptr(w.problemsAt), bytesOf(problems)), p.launch(&w, at)); err != nil {
+		p.s.free(at)
+	}
+	return w, at, err
+}
+
+// launch runs the pass on a workspace whose head is there.
+func (p *lcsPair) launch(w *lcsWork, at driver.Ptr) error {
+	cells := int64(0)
+	for _, q := range w.problems {
+		cells += int64(min(float64(q.Rows)*float64(q.Columns), 1<<60))
+	}
+	if n := w.size - w.ringAt; n > 0 {
+		if err := p.s.s.Fill(at+driver.Ptr(w.ringAt), 0, n); err != nil {
+			return err
+		}
+	}
+	place := func(offset int64) driver.Ptr { return at + driver.Ptr(offset) }
+	args := driver.NewArgs().Ptr(p.a).Ptr(p.b).Ptr(place(w.problemsAt)).Uint64(uint64(len(w.problems))).Uint64(uint64(w.units)).
+		Ptr(place(w.ringAt)).Ptr(place(w.keptAt)).Ptr(place(w.lengthsAt)).Ptr(at)
+	return p.s.launch(p.pass, uint64(w.blocks), cells, args)
+}
+
+// put brings both sequences to the device, in one piece of memory whose address
+// is the caller's to free.
+func (p *lcsPair) put(ctx context.Context, a, b []byte) (driver.Ptr, error) {
+	aBytes := align256(int64(len(a)))
+	at, err := p.s.alloc(aBytes + int64(len(b)))
+	if err != nil {
+		return 0, err
+	}
+	p.a, p.b = at, at+driver.Ptr(aBytes)
+	if err := cmp.Or(p.s.upload(ctx, p.a, a), p.s.upload(ctx, p.b, b)); err != nil {
+		p.s.free(at)
+		return 0, err
+	}
+	return at, nil
+}
+
+// lcsLength is the length for two sequences that are not empty.
+func (s *Stream) lcsLength(ctx context.Context, size, distinct int64, a, b []byte) (int, error) {
+	p, err := newLCSPair(s, size, distinct)
+	if err != nil {
+		return 0, err
+	}
+	problem := []twin.LCSProblem{{Rows: uint64(int64(len(a)) / size), Columns: uint64(int64(len(b)) / size), Directions: 1}}
+	workspace, err := p.workspace(p.ringBytes(&problem[0]))
+	if err != nil {
+		return 0, err
+	}
+	w := lcsPlan(problem, p.rows, p.blocks, workspace)
+	// Short sequences travel with the head of the workspace, in one copy.
+	aAt := align256(w.size)
+	bAt := aAt + align256(int64(len(a)))
+	total := bAt + int64(len(b))
+	at, err := s.alloc(total)
+	if err != nil {
+		return 0, err
+	}
+	defer s.free(at)
+	p.a, p.b = at+driver.Ptr(aAt), at+driver.Ptr(bAt)
+	if total <= keptPinned {
+		host, err := s.mapped(total)
+		if err != nil {
+			return 0, err
+		}
+		clear(host.Bytes[:aAt])
+		copy(host.Bytes[w.problemsAt:], bytesOf(problem))
+		copy(host.Bytes[aAt:], a)
+		copy(host.Bytes[bAt:], b)
+		err = s.s.CopyToDevice(at, host.Bytes[:total])
+		if err != nil {
+			return 0, err
+		}
+	} else if err := cmp.Or(s.s.Fill(at, 0, w.problemsAt), s.upload(ctx, at+driver.Ptr(w.problemsAt), bytesOf(problem)),
+		s.upload(ctx, p.a, a), s.upload(ctx, p.b, b)); err != nil {
+		return 0, err
+	}
+	if err := p.launch(&w, at); err != nil {
+		return 0, err
+	}
+	if err := s.wait(ctx); err != nil {
+		return 0, err
+	}
+	v, err := s.read(at+driver.Ptr(w.lengthsAt), 8)
+	return int(v), err
+}
+
+// lcsLastRow is, a bit a column, where the length of a's common subsequence with
+// the columns so far grows.
+func (s *Stream) lcsLastRow(ctx context.Context, size, distinct int64, a, b []byte) ([]uint32, error) {
+	p, err := newLCSPair(s, size, distinct)
+	if err != nil {
+		return nil, err
+	}
+	data, err := p.put(ctx, a, b)
+	if err != nil {
+		return nil, err
+	}
+	defer s.free(data)
+	q := twin.LCSProblem{Rows: uint64(int64(len(a)) / size), Columns: uint64(int64(len(b)) / size), Directions: 1}
+	q.Keep = uint64(p.bands(&q))
+	w, at, err := p.run(ctx, []twin.LCSProblem{q})
+	if err != nil {
+		return nil, err
+	}
+	defer s.free(at)
+	bits := make([]uint32, lcsChunks(q.Columns))
+	return bits, s.download(ctx, bytesOf(bits), at+driver.Ptr(w.keptAt))
+}
+
+// lcsMarks are the elements of a and of b that LCSMatches matches, as bits.
+func (s *Stream) lcsMarks(ctx context.Context, size, distinct int64, a, b []byte) (aMarks, bMarks []uint32, err error) {
+	p, err := newLCSPair(s, size, distinct)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := p.put(ctx, a, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.free(data)
+	whole := twin.LCSProblem{Rows: uint64(int64(len(a)) / size), Columns: uint64(int64(len(b)) / size)}
+	pieces, err := p.divide(ctx, whole)
+	if err != nil {
+		return nil, nil, err
+	}
+	aMarks, bMarks = make([]uint32, lcsChunks(whole.Rows)), make([]uint32, lcsChunks(whole.Columns))
+	aBytes := align256(int64(len(aMarks)) * 4)
+	bytes := aBytes + int64(len(bMarks))*4
+	at, err := s.alloc(bytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.free(at)
+	if err := s.s.Fill(at, 0, bytes); err != nil {
+		return nil, nil, err
+	}
+	t := &lcsTracing{p: p, aMarks: at, bMarks: at + driver.Ptr(aBytes)}
+	if err := t.pieces(ctx, pieces); err != nil {
+		return nil, nil, err
+	}
+	return aMarks, bMarks, cmp.Or(s.download(ctx, bytesOf(aMarks), t.aMarks), s.download(ctx, bytesOf(bMarks), t.bMarks))
+}
+
+// divide cuts a problem into pieces of a band of rows each: Hirschberg's (1975)
+// division at many rows at a time. The walk back is the last of all optimal
+// paths, in every row; so the last columns at which optimal paths cross rows lie
+// on it, all at once.
+func (p *lcsPair) divide(ctx context.Context, whole twin.LCSProblem) (pieces []twin.LCSProblem, err error) {
+	todo := []twin.LCSProblem{whole}
+	for len(todo) > 0 {
+		var large, next []twin.LCSProblem
+		for _, q := range todo {
+			switch bands := p.bands(&q); {
+			case q.Columns == 0:
+			case bands == 1:
+				pieces = append(pieces, q)
+			default:
+				q.Directions, q.Keep = 2, uint64(ceilDiv(bands, lcsWays))
+				large = append(large, q)
+			}
+		}
+		for len(large) > 0 {
+			n, bytes := 0, int64(0)
+			for n < len(large) && (n == 0 || bytes+p.ringBytes(&large[n]) <= lcsWorkspace) {
+				bytes += p.ringBytes(&large[n])
+				n++
+			}
+			if next, err = p.divideOnce(ctx, large[:n], next); err != nil {
+				return nil, err
+			}
+			large = large[n:]
+		}
+		todo = next
+	}
+	return pieces, nil
+}
+
+// divideOnce cuts problems at their boundaries and appends the parts.
+func (p *lcsPair) divideOnce(ctx context.Context, problems, parts []twin.LCSProblem) ([]twin.LCSProblem, error) {
+	w, at, err := p.run(ctx, problems)
+	if err != nil {
+		return nil, err
+	}
+	defer p.s.free(at)
+	place := func(offset int64) driver.Ptr { return at + driver.Ptr(offset) }
+	args := driver.NewArgs().Ptr(place(w.problemsAt)).Uint64(uint64(len(problems))).Ptr(place(w.keptAt)).Ptr(place(w.crossingsAt))
+	if err := p.s.launch(p.cross, uint64(w.crossings), w.crossings, args); err != nil {
+		return nil, err
+	}
+	crossings := make([]uint64, w.crossings)
+	if err := p.s.download(ctx, bytesOf(crossings), place(w.crossingsAt)); err != nil {
+		return nil, err
+	}
+	for i := range problems {
+		q := &problems[i]
+		row, column := uint64(0), uint64(0)
+		for k := range q.Boundaries(p.rows) + 1 {
+			rowEnd, columnEnd := q.Rows, q.Columns
+			if k < q.Boundaries(p.rows) {
+				rowEnd, columnEnd = uint64(k+1)*q.Keep*uint64(p.rows), crossings[int64(q.Crossings)+k]
+			}
+			parts = append(parts, twin.LCSProblem{A: q.A + row, Rows: rowEnd - row, B: q.B + column, Columns: columnEnd - column})
+			row, column = rowEnd, columnEnd
+		}
+	}
+	return parts, nil
+}
+
+// lcsTracing walks back over pieces.
+type lcsTracing struct {
+	p              *lcsPair
+	aMarks, bMarks driver.Ptr
+}
+
+// pieces walks back over all pieces, as many at a time as there is memory for.
+func (t *lcsTracing) pieces(ctx context.Context, pieces []twin.LCSProblem) error {
+	for len(pieces) > 0 {
+		if pieces[0].Columns > uint64(lcsPieceColumns) {
+			if err := t.wide(ctx, pieces[0]); err != nil {
+				return err
+			}
+			pieces = pieces[1:]
+			continue
+		}
+		var group []twin.LCSPiece
+		columns := int64(0)
+		for _, q := range pieces {
+			wide := lcsChunks(q.Columns) * 32
+			if q.Columns > uint64(lcsPieceColumns) || len(group) > 0 && columns+wide > lcsGroupColumns {
+				break
+			}
+			group = append(group, twin.LCSPiece{A: q.A, Rows: q.Rows, B: q.B, Columns: q.Columns,
+				Values: uint64(columns * t.p.rows / 32), Walk: uint64(len(group)), Mode: twin.LCSWalk})
+			columns += wide
+		}
+		rows := make([]uint64, len(group))
+		for i := range rows {
+			rows[i] = group[i].Rows
+		}
+		if err := t.launches(ctx, group, []int{len(group)}, rows, columns, 0); err != nil {
+			return err
+		}
+		pieces = pieces[len(group):]
+	}
+	return nil
+}
+
+// wide walks back over a piece with too many columns to store: it goes over all
+// of them, keeping where parts begin, and then over each part again, from the last
+// to the first.
+func (t *lcsTracing) wide(ctx context.Context, q twin.LCSProblem) error {
+	var launches []twin.LCSPiece
+	parts := uint64(ceilDiv(int64(q.Columns), lcsPieceColumns))
+	part := func(k, mode uint64) twin.LCSPiece {
+		from := k * uint64(lcsPieceColumns)
+		return twin.LCSPiece{A: q.A, Rows: q.Rows, B: q.B + from, Columns: min(q.Columns-from, uint64(lcsPieceColumns)), State: k, Mode: mode}
+	}
+	for k := range parts - 1 {
+		launches = append(launches, part(k, twin.LCSSave))
+	}
+	for k := parts; k > 0; k-- {
+		launches = append(launches, part(k-1, twin.LCSWalk))
+	}
+	counts := make([]int, len(launches))
+	for i := range counts {
+		counts[i] = 1
+	}
+	return t.launches(ctx, launches, counts, []uint64{q.Rows}, lcsChunks(uint64(lcsPieceColumns))*32, int64(parts)+1)
+}
+
+// launches runs groups of pieces one behind the other. rows are where walks
+// begin, columns those that are stored, states those of rows in between.
+func (t *lcsTracing) launches(ctx context.Context, pieces []twin.LCSPiece, groups []int, rows []uint64, columns, states int64) error {
+	p := t.p
+	size := sizeOf[twin.LCSPiece]()
+	rowsAt := align256(int64(len(pieces)) * size)
+	statesAt := rowsAt + align256(int64(len(rows))*8)
+	valuesAt := statesAt + align256(states*p.rows/8)
+	at, err := p.s.alloc(valuesAt + columns*p.rows/8)
+	if err != nil {
+		return err
+	}
+	defer p.s.free(at)
+	place := func(offset int64) driver.Ptr { return at + driver.Ptr(offset) }
+	if err := cmp.Or(p.s.upload(ctx, at, bytesOf(pieces)), p.s.upload(ctx, place(rowsAt), bytesOf(rows))); err != nil {
+		return err
+	}
+	first := int64(0)
+	for _, n := range groups {
+		args := driver.NewArgs().Ptr(p.a).Ptr(p.b).Ptr(place(first * size)).Ptr(place(valuesAt)).Ptr(place(statesAt)).Ptr(place(rowsAt)).
+			Ptr(t.aMarks).Ptr(t.bMarks)
+		if err := p.s.launch(p.trace, uint64(n), columns, args); err != nil {
+			return err
+		}
+		first += int64(n)
+	}
+	return nil
+}

@@ -1,0 +1,25 @@
+// The bit-parallel kernels of the longest common subsequence.
+// PTXRUN_TYPE is the type of a letter, PTXRUN_NAME its name in the kernels.
+
+#include "lcs_bits.cuh"
+
+#define KERNEL(block) extern "C" __global__ void __launch_bounds__(ptxrun::block)
+
+#define KERNELS(t, T) KERNELS_NAMED(t, T)
+#define KERNELS_NAMED(t, T) \
+    KERNEL(warp_size) \
+    lcs_pass_##t(const T *a, const T *b, const ptxrun::LCSProblem *problems, uint64_t count, uint64_t units, uint64_t *ring, \
+                 uint32_t *kept, uint64_t *lengths, uint64_t *ticket) { \
+        ptxrun::lcs_pass(a, b, problems, count, units, ring, kept, lengths, ticket); \
+    } \
+    KERNEL(lcs_cross_block) \
+    lcs_cross_##t(const ptxrun::LCSProblem *problems, uint64_t count, const uint32_t *kept, uint64_t *crossings) { \
+        ptxrun::lcs_cross(problems, count, kept, crossings, ptxrun::LCSAlphabet<T>::rows); \
+    } \
+    KERNEL(warp_size) \
+    lcs_trace_##t(const T *a, const T *b, const ptxrun::LCSPiece *pieces, uint32_t *values, uint32_t *states, uint64_t *rows, \
+                  uint32_t *a_marks, uint32_t *b_marks) { \
+        ptxrun::lcs_trace(a, b, pieces, values, states, rows, a_marks, b_marks); \
+    }
+
+KERNELS(PTXRUN_NAME, PTXRUN_TYPE)

@@ -1,0 +1,477 @@
+#pragma once
+
+#include "block.cuh"
+#include "shared.cuh"
+
+// Longest common subsequences by the bit-parallel recurrence of Crochemore,
+// Iliopoulos, Pinzon and Reid (2001) in Hyyrö's form (2004). Rows of the table are
+// a's letters, columns b's. A column is a bit a row: V(i) is 1 where the length
+// does not grow from row i-1 to row i. From one column to the next
+//
+//	U = V & M;  S = V + U;  V = S | (V & ~M)
+//
+// where M has a bit where the row's letter is the column's. The carry out of any
+// row is the growth of the length from the column before to this one, in that
+// row: lengths are numbers of carries. A row whose letter occurs nowhere passes
+// its carry on and changes nothing, so rows and columns can be padded.
+//
+// A warp is a band of rows, 32 to a lane. Lane l works columns/lcs_columns steps
+// behind lane 0 on the same columns, so that the carries of a step's columns pass
+// to the next lane in one word.
+
+namespace ptxrun {
+
+// H200 not measured: a step of 8 columns is 4 words of match offsets, one vector
+// load, and keeps the lanes of a band within 248 columns.
+constexpr int lcs_columns = 8;                     // that a lane takes in a step
+constexpr int lcs_chunk = 32;                      // columns whose carries are one word
+constexpr int lcs_steps = lcs_chunk / lcs_columns;  // of a chunk
+constexpr int lcs_ring = 512;                      // columns whose match offsets are held
+
+// atomic_or sets bits in global memory.
+__device__ __forceinline__ void atomic_or(uint32_t *p, uint32_t v) {
+    asm volatile("red.relaxed.gpu.global.or.b32 [%0], %1;" : : "l"(p), "r"(v) : "memory");
+}
+
+// shared_cas stores v in *p if that is 0, and returns what it was.
+__device__ __forceinline__ uint32_t shared_cas_zero(uint32_t *p, uint32_t v) {
+    uint32_t old;
+    asm volatile("atom.relaxed.cta.shared.cas.b32 %0, [%1], 0, %2;" : "=r"(old) : "r"(shared_address(p)), "r"(v) : "memory");
+    return old;
+}
+
+__device__ __forceinline__ void shared_or(uint32_t *p, uint32_t v) {
+    asm volatile("red.relaxed.cta.shared.or.b32 [%0], %1;" : : "r"(shared_address(p)), "r"(v) : "memory");
+}
+
+// LCSRead is a sequence, from the front or from the back, behind or after which
+// padding lies: letter i of size is there if at(i) is below count.
+template <class T>
+struct LCSRead {
+    const T *letters;
+    uint64_t count, size;
+    bool reverse;
+
+    __device__ __forceinline__ uint64_t at(uint64_t i) const { return reverse ? size - 1 - i : i; }
+};
+
+// LCSAlphabet numbers the letters of a band: code returns 0 for those that do not
+// occur. Bytes have a table, wider letters a hash table of the band's rows, a
+// letter's code being one more than the row that stands for it.
+template <class T>
+struct LCSAlphabet {
+    static constexpr int lanes = 16;  // a table of match words is half as large for half the rows
+    static constexpr int rows = lanes * 32;
+    static constexpr int codes = rows + 1;
+    static constexpr unsigned slots = 2 * rows;
+
+    T letters[rows];
+    uint32_t slot[slots];
+
+    __device__ __forceinline__ static unsigned hash(T letter) {
+        uint32_t h = uint32_t(letter);
+        if constexpr (sizeof(T) == 8) h ^= uint32_t(letter >> 32) * 0x85ebca6bu;
+        return (h * 0x9e3779b1u) >> 22;
+    }
+    static_assert(slots == 1 << (32 - 22), "the hash has as many values as there are slots");
+
+    // build returns how many codes there are. All lanes call it; letters are there.
+    __device__ __forceinline__ unsigned build(unsigned valid_from, unsigned valid_to, unsigned lane) {
+        for (unsigned i = lane; i < slots; i += warp_size) slot[i] = 0;
+        __syncwarp();
+        for (unsigned i = lane; i < rows; i += warp_size) {
+            if (i < valid_from || i >= valid_to) continue;
+            unsigned h = hash(letters[i]);
+            for (;;) {
+                const uint32_t old = shared_cas_zero(slot + h, i + 1);
+                if (old == 0 || letters[old - 1] == letters[i]) break;
+                h = (h + 1) % slots;
+            }
+        }
+        return codes;
+    }
+    __device__ __forceinline__ unsigned code(T letter) const {
+        unsigned h = hash(letter);
+        for (;;) {
+            const uint32_t s = slot[h];
+            if (s == 0 || letters[s - 1] == letter) return s;
+            h = (h + 1) % slots;
+        }
+    }
+};
+
+template <>
+struct LCSAlphabet<uint8_t> {
+    static constexpr int lanes = 32;
+    static constexpr int rows = lanes * 32;
+    static constexpr int codes = 257;
+
+    uint8_t letters[rows];
+    uint32_t present[8];
+    uint16_t number[256];
+
+    __device__ __forceinline__ unsigned build(unsigned valid_from, unsigned valid_to, unsigned lane) {
+        if (lane < 8) present[lane] = 0;
+        __syncwarp();
+        for (unsigned i = lane; i < rows; i += warp_size) {
+            if (i >= valid_from && i < valid_to) shared_or(present + letters[i] / 32, 1u << letters[i] % 32);
+        }
+        __syncwarp();
+        unsigned before = 1, count = 1;
+        for (unsigned w = 0; w < 8; w++) {
+            const uint32_t bits = present[w];
+            if (w < lane / 4) before += __popc(bits);
+            count += __popc(bits);
+        }
+        const uint32_t bits = present[lane / 4];
+        for (unsigned k = lane % 4 * 8; k < lane % 4 * 8 + 8; k++) {
+            const bool here = bits >> k & 1;
+            number[lane / 4 * 32 + k] = here ? before + __popc(bits & ((1u << k) - 1)) : 0;
+        }
+        return count;
+    }
+    __device__ __forceinline__ unsigned code(uint8_t letter) const { return number[letter]; }
+};
+
+// LCSBand is a band of rows in a warp's shared memory. The table of match words
+// is the last member: as many codes as the launch has memory for, a word a lane,
+// and the lanes that a narrow band leaves out read behind it.
+template <class T>
+struct LCSBand {
+    using Alphabet = LCSAlphabet<T>;
+    static constexpr int lanes = Alphabet::lanes, rows = Alphabet::rows;
+    static constexpr int delay = lanes / lcs_steps;  // chunks from the first lane to the last
+    static_assert(lanes % lcs_steps == 0 && lcs_steps >= 2, "the last lane ends a chunk at a known step");
+    static_assert(lanes * lcs_columns + 2 * lcs_chunk <= lcs_ring, "no offset is overwritten before its last use");
+    static_assert(Alphabet::codes * lanes * 4 + sizeof(Alphabet) + 4096 < 0x10000, "shared addresses of match words are 16 bits");
+
+    alignas(16) uint16_t offsets[lcs_ring];  // of columns' match words, in bytes from those of code 0
+    Alphabet alphabet;
+    alignas(16) uint32_t match[lanes];  // and more
+
+    // prepare reads rows [first, first+rows) of a and makes their match words.
+    __device__ __forceinline__ void prepare(const LCSRead<T> &a, uint64_t first, unsigned lane) {
+        __syncwarp();
+        for (unsigned i = lane; i < lcs_ring / 2; i += warp_size) reinterpret_cast<uint32_t *>(offsets)[i] = 0;
+        // Rows that are there lie together.
+        unsigned from = rows, to = 0;
+        for (unsigned i = lane; i < rows; i += warp_size) {
+            const uint64_t at = first + i < a.size ? a.at(first + i) : a.count;
+            if (at < a.count) {
+                alphabet.letters[i] = a.letters[at];
+                from = minimum(from, i);
+                to = i + 1;
+            }
+        }
+#pragma unroll
+        for (unsigned delta = 1; delta < warp_size; delta *= 2) {
+            from = minimum(from, __shfl_xor_sync(full_warp, from, delta));
+            to = maximum(to, __shfl_xor_sync(full_warp, to, delta));
+        }
+        __syncwarp();
+        const unsigned count = alphabet.build(from, to, lane);
+        for (unsigned i = lane; i < count * lanes + (warp_size - lanes); i += warp_size) match[i] = 0;
+        __syncwarp();
+        if (lane < lanes) {
+            for (unsigned i = maximum(lane * 32, from); i < minimum(lane * 32 + 32, to); i++)
+                match[alphabet.code(alphabet.letters[i]) * lanes + lane] |= 1u << i % 32;
+        }
+        __syncwarp();
+    }
+
+    // advance moves 32 rows to the next column. The carry in is the top bit of
+    // carries, which moves up for the carry out to come in below.
+    static __device__ __forceinline__ void advance(uint32_t &v, uint32_t &carries, uint32_t m) {
+        const uint32_t u = v & m;
+        uint32_t sum;
+        asm("add.cc.u32 %1, %1, %1;\n\t"
+            "addc.cc.u32 %0, %2, %3;\n\t"
+            "addc.u32 %1, %1, 0;"
+            : "=&r"(sum), "+r"(carries) : "r"(v), "r"(u));
+        v = sum | (v & ~m);
+    }
+
+    // sweep moves all rows over b's columns. carries_in(chunk) is called by lane 0
+    // and returns the carries into the first row, the first column's on top;
+    // carries_out(chunk, word) is called by the last lane with those out of the
+    // last. stored(step, v) is called with each lane's rows after each column of a
+    // step. v is what the rows start from and end with.
+    template <class In, class Out, class Stored>
+    __device__ __forceinline__ void sweep(const LCSRead<T> &b, uint32_t &v, unsigned lane, In carries_in, Out carries_out, Stored stored) {
+        const uint64_t chunks = ceil_div<uint64_t>(b.size, lcs_chunk);
+        const auto letter = [&](uint64_t column) { return column < b.size ? b.letters[b.at(column)] : T(0); };
+        const auto offset = [&](uint64_t column, T x) { return uint16_t(column < b.size ? alphabet.code(x) * (lanes * 4) : 0); };
+        const uint32_t ring_at = shared_address(offsets), match_at = shared_address(match) + lane * 4;
+        const uint32_t lane_offset = match_at << 16 | match_at;
+        offsets[lane] = offset(lane, letter(lane));
+        T next = letter(lcs_chunk + lane);
+        uint32_t carries = 0, out = 0;
+        for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
+            uint32_t in = 0;
+            if (lane == 0) in = carries_in(chunk);
+            __syncwarp();
+            // The next chunk's, so that nobody waits for them.
+            const uint64_t column = (chunk + 1) * lcs_chunk + lane;
+            offsets[column % lcs_ring] = offset(column, next);
+            next = letter(column + lcs_chunk);
+#pragma unroll
+            for (int s = 0; s < lcs_steps; s++) {
+                // Before its first step and after its last a lane's letters are padding
+                // and its carries 0.
+                const uint64_t step = chunk * lcs_steps + s - lane;
+                const uint32_t before = __shfl_up_sync(full_warp, carries, 1);
+                carries = lane == 0 ? in << s * lcs_columns & 0xff000000u : before << (32 - lcs_columns);
+                uint32_t o[lcs_columns / 2];
+                load_shared(o, ring_at + uint32_t(step * lcs_columns % lcs_ring) * 2);
+                uint32_t history[lcs_columns];
+#pragma unroll
+                for (int k = 0; k < lcs_columns / 2; k++) {
+                    const uint32_t both = o[k] + lane_offset;
+                    uint32_t m[1];
+                    load_shared(m, both & 0xffff);
+                    advance(v, carries, m[0]);
+                    history[2 * k] = v;
+                    load_shared(m, both >> 16);
+                    advance(v, carries, m[0]);
+                    history[2 * k + 1] = v;
+                }
+                stored(step, history);
+                out = out << lcs_columns | carries;
+                if (s == lcs_steps - 2 && lane == lanes - 1 && chunk >= delay) carries_out(chunk - delay, out);
+            }
+        }
+    }
+};
+
+// LCSProblem is a part of a beside a part of b, whose table is gone through from
+// the front and, with two directions, from the back as well. Every keep bands the
+// carries out of the rows so far are kept: bits, a word of 32 columns, in order of
+// the reading, of forward's boundaries and then of backward's, both by the rows
+// in front of them.
+struct LCSProblem {
+    uint64_t a, rows, b, columns;  // first letters and how many
+    uint64_t units;                // bands of all problems before, both directions counted
+    uint64_t directions;           // 1 or 2
+    uint64_t keep;                 // bands between boundaries, 0 for none
+    uint64_t kept;                 // the first word kept
+    uint64_t crossings;            // boundaries of all problems before
+    uint64_t ring, slots;          // the first word of carries between bands, and how many bands' there are
+
+    static __device__ __forceinline__ const LCSProblem *find(const LCSProblem *problems, uint64_t count, uint64_t unit, uint64_t LCSProblem::*before) {
+        uint64_t lo = 0, hi = count;
+        while (hi - lo > 1) {
+            const uint64_t mid = lo + (hi - lo) / 2;
+            if (problems[mid].*before <= unit) lo = mid;
+            else hi = mid;
+        }
+        return problems + lo;
+    }
+};
+
+// lcs_pass goes through the tables of all problems. lengths[p] becomes the length
+// of problem p's longest common subsequence, where rows and columns are above 0.
+//
+// Bands are taken by ticket, so that a band's predecessor is done or running. A
+// band's carries pass to the next through words of 32 of them and a flag, each
+// whole or not there. The words of band k are overwritten by those of band
+// k+slots: with more slots than blocks, band k+1 has read them by then, because
+// it and all bands after it would still be running otherwise.
+template <class T>
+__device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProblem *problems, uint64_t count, uint64_t units,
+                                         uint64_t *ring, uint32_t *kept, uint64_t *lengths, uint64_t *ticket) {
+    using Band = LCSBand<T>;
+    extern __shared__ unsigned char dynamic_shared[];
+    Band &band = *reinterpret_cast<Band *>(dynamic_shared);
+    const unsigned lane = threadIdx.x;
+    for (;;) {
+        uint64_t unit = 0;
+        if (lane == 0) unit = atomic_add(ticket, uint64_t(1));
+        unit = shuffle(unit, 0);
+        if (unit >= units) return;
+        const LCSProblem *const p = LCSProblem::find(problems, count, unit, &LCSProblem::units);
+        const uint64_t rows = p->rows, columns = p->columns, keep = p->keep, slots = p->slots;
+        const uint64_t bands = ceil_div<uint64_t>(rows, Band::rows), chunks = ceil_div<uint64_t>(columns, lcs_chunk);
+        const uint64_t local = unit - p->units;
+        const bool reverse = p->directions == 2 && local % 2 == 1;
+        const uint64_t number = p->directions == 2 ? local / 2 : local;
+
+        band.prepare({a + p->a, rows, bands * Band::rows, reverse}, number * Band::rows, lane);
+
+        uint64_t *const words = ring + p->ring + (reverse ? slots * chunks : 0);
+        const uint64_t *const in = words + (number - 1) % slots * chunks;
+        uint64_t *const out = words + number % slots * chunks;
+        const uint32_t in_flag = (number - 1) / slots + 1, out_flag = number / slots + 1;
+        const bool first = number == 0, last = number + 1 == bands;
+        const uint64_t above = reverse ? bands - number - 1 : number + 1;  // bands above the last row's lower edge
+        uint32_t *boundary = nullptr;
+        if (keep > 0 && above > 0 && above % keep == 0) boundary = kept + p->kept + ((reverse ? bands / keep : 0) + above / keep - 1) * chunks;
+
+        uint64_t length = 0;
+        uint64_t ahead[2];  // two chunks are on their way
+        if (lane == 0 && !first) {
+            ahead[0] = load_relaxed(in);
+            ahead[1] = load_relaxed(in + minimum<uint64_t>(1, chunks - 1));
+        }
+        uint32_t v = ~0u;
+        band.sweep({b + p->b, columns, columns, reverse}, v, lane,
+            [&](uint64_t chunk) -> uint32_t {
+                if (first || chunk >= chunks) return 0;
+                uint64_t w = ahead[0];
+                ahead[0] = ahead[1];
+                ahead[1] = load_relaxed(in + minimum(chunk + 2, chunks - 1));
+                while (w >> 32 != in_flag) w = load_relaxed(in + chunk);
+                return w;
+            },
+            [&](uint64_t chunk, uint32_t carries) {
+                if (!last) store_relaxed(out + chunk, uint64_t(out_flag) << 32 | carries);
+                if (boundary != nullptr) boundary[chunk] = __brev(carries);
+                length += __popc(carries);
+            },
+            [](uint64_t, const uint32_t (&)[lcs_columns]) {});
+        if (last && !reverse && lane == Band::lanes - 1) lengths[p - problems] = length;
+    }
+}
+
+// LCSPiece is a band of rows beside a part of b, of which every column is stored.
+struct LCSPiece {
+    uint64_t a, rows, b, columns;
+    uint64_t values;  // the first word to store columns in, rows' lanes times columns rounded up to chunks
+    uint64_t state;   // where rows start from, 0 for the top of the table; the next is where they end
+    uint64_t walk;    // the walk's place in rows
+    uint64_t mode;    // lcs_save, lcs_walk
+};
+constexpr unsigned lcs_save = 1, lcs_walk = 2;
+
+// lcs_trace goes over a piece's columns and then back: from row rows[walk] of its
+// last column up where the row above is as long, else over the match, else left.
+// What is matched is marked in bits of a and of b; rows[walk] becomes the row
+// that is reached at the first column.
+template <class T>
+__device__ __forceinline__ void lcs_trace(const T *a, const T *b, const LCSPiece *pieces, uint32_t *values, uint32_t *states, uint64_t *rows,
+                                          uint32_t *a_marks, uint32_t *b_marks) {
+    using Band = LCSBand<T>;
+    extern __shared__ unsigned char dynamic_shared[];
+    Band &band = *reinterpret_cast<Band *>(dynamic_shared);
+    const unsigned lane = threadIdx.x;
+    const LCSPiece p = pieces[blockIdx.x];
+    const uint64_t chunks = ceil_div<uint64_t>(p.columns, lcs_chunk), stride = chunks * lcs_chunk;
+    uint32_t *const stored = values + p.values;
+    const bool walks = p.mode & lcs_walk;
+
+    band.prepare({a + p.a, p.rows, Band::rows, false}, 0, lane);
+    uint32_t v = ~0u;
+    if (p.state > 0 && lane < Band::lanes) v = states[p.state * Band::lanes + lane];
+    band.sweep({b + p.b, p.columns, p.columns, false}, v, lane,
+        [](uint64_t) -> uint32_t { return 0; },
+        [](uint64_t, uint32_t) {},
+        [&](uint64_t step, const uint32_t (&history)[lcs_columns]) {
+            if (walks && step < chunks * lcs_steps && lane < Band::lanes) store_wide(stored + lane * stride + step * lcs_columns, history);
+        });
+    if (p.mode & lcs_save && lane < Band::lanes) states[(p.state + 1) * Band::lanes + lane] = v;
+    if (!walks) return;
+    __syncwarp();
+
+    // Lane k holds column j-1-k, in the word of row i-1.
+    uint64_t j = p.columns;
+    unsigned i = rows[p.walk];
+    while (i > 0 && j > 0) {
+        const unsigned word = (i - 1) / 32;
+        const bool here = lane < j, row_here = word * 32 + lane < p.rows;
+        const uint32_t value = here ? stored[word * stride + j - 1 - lane] : 0;
+        const T x = row_here ? a[p.a + word * 32 + lane] : T(0), y = here ? b[p.b + j - 1 - lane] : T(0);
+        uint32_t a_here = 0, b_here = 0;
+        unsigned passed = 0;  // columns
+        while (i > word * 32 && passed < minimum<uint64_t>(warp_size, j)) {
+            // Up to a row that is longer than the one above.
+            const uint32_t grows = ~shuffle(value, passed) & ~0u >> (32 - (i - word * 32));
+            if (grows == 0) {
+                i = word * 32;
+                break;
+            }
+            i = word * 32 + 32 - __clz(grows);
+            // Left to its match: no row above is as long before.
+            const T wanted = shuffle(x, i - 1 - word * 32);
+            const unsigned same = __ballot_sync(full_warp, here && lane >= passed && y == wanted);
+            if (same == 0) {
+                passed = warp_size;
+                break;
+            }
+            passed = 31 - __clz(same & -same);
+            a_here |= 1u << (i - 1 - word * 32);
+            b_here |= 0x80000000u >> passed;
+            i--;
+            passed++;
+        }
+        if (lane == 0) {
+            if (a_here != 0) atomic_or(a_marks + p.a / 32 + word, a_here);
+            // b_here's bit 0 is column j-32, which may lie before b where no bit is set.
+            const int64_t from = int64_t(p.b + j) - 32;
+            const uint64_t bits = uint64_t(b_here) << (from & 31);
+            if (uint32_t(bits) != 0) atomic_or(b_marks + (from >> 5), uint32_t(bits));
+            if (bits >> 32 != 0) atomic_or(b_marks + (from >> 5) + 1, uint32_t(bits >> 32));
+        }
+        j -= minimum<uint64_t>(passed, j);
+    }
+    if (lane == 0) rows[p.walk] = i;
+}
+
+// lcs_cross finds where the walk back crosses each boundary: the last column at
+// which the lengths above, from the front, and below, from the back, add up to
+// the most. A block is a boundary.
+constexpr int lcs_cross_block = 256;
+
+__device__ __forceinline__ void lcs_cross(const LCSProblem *problems, uint64_t count, const uint32_t *kept, uint64_t *crossings, unsigned band_rows) {
+    struct Best {
+        int64_t sum, most;  // of the steps so far; over all columns so far
+        uint64_t at;
+        __device__ __forceinline__ void join(const Best &next) {
+            if (sum + next.most >= most) {
+                most = sum + next.most;
+                at = next.at;
+            }
+            sum += next.sum;
+        }
+    };
+    __shared__ Best parts[lcs_cross_block];
+    const LCSProblem *const p = LCSProblem::find(problems, count, blockIdx.x, &LCSProblem::crossings);
+    const uint64_t bands = ceil_div<uint64_t>(p->rows, band_rows), columns = p->columns, chunks = ceil_div<uint64_t>(columns, lcs_chunk);
+    const uint64_t boundary = blockIdx.x - p->crossings;
+    const uint32_t *const front = kept + p->kept + boundary * chunks, *const back = front + bands / p->keep * chunks;
+
+    constexpr int64_t least = -(int64_t(1) << 62);
+    Best best = {0, least, 0};
+    const uint64_t share = ceil_div<uint64_t>(chunks, lcs_cross_block);
+    for (uint64_t w = threadIdx.x * share; w < minimum(chunks, (threadIdx.x + 1) * share); w++) {
+        // The backward carries of the same columns, the first at the bottom.
+        const int64_t from = int64_t(columns) - 32 - int64_t(w) * 32;
+        uint32_t window;
+        if (from < 0) {
+            window = back[0] << -from;
+        } else {
+            window = back[from >> 5] >> (from & 31);
+            if (from & 31) window |= back[(from >> 5) + 1] << (32 - (from & 31));
+        }
+        const uint32_t down = __brev(window), up = front[w];
+        if (best.sum + __popc(up & ~down) < best.most) {
+            best.sum += __popc(up) - __popc(down);
+            continue;
+        }
+        const unsigned here = minimum<uint64_t>(32, columns - w * 32);
+        for (unsigned k = 0; k < here; k++) {
+            best.sum += int(up >> k & 1) - int(down >> k & 1);
+            if (best.sum >= best.most) {
+                best.most = best.sum;
+                best.at = w * 32 + k + 1;
+            }
+        }
+    }
+    parts[threadIdx.x] = best;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        Best all = {0, 0, 0};  // before the first column
+        for (int k = 0; k < lcs_cross_block; k++) all.join(parts[k]);
+        crossings[blockIdx.x] = all.at;
+    }
+}
+
+}  // namespace ptxrun
