@@ -125,7 +125,8 @@ func lcsShared(size int, distinct int64) int64 {
 	if size == 1 {
 		alphabet = lcsRows(size) + 8*4 + 256*2
 	}
-	return ring + alphabet + ((distinct+1)*lcsLanes(size)+32-lcsLanes(size))*4
+	valid := lcsLanes(size) * 4
+	return ring + valid + alphabet + ((distinct+1)*lcsLanes(size)+32-lcsLanes(size))*4
 }
 
 // lcsLetters is the most letters that occur in a band.

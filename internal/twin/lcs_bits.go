@@ -154,8 +154,9 @@ func (r *lcsRows[T]) advance(b []T, reverse bool, in uint64) (out uint64) {
 // Hyyrö's (2004) form of the recurrence of Crochemore and others (2001), with
 // v &^ m as v ^ v&m.
 func lcsColumn(v, m []uint64, carry uint64) uint64 {
-	m = m[:len(v)]
-	for len(v) >= 4 && len(m) >= 4 {
+	i := 0
+	for ; i+4 <= len(v) && i+4 <= len(m); i += 4 {
+		v, m := (*[4]uint64)(v[i:]), (*[4]uint64)(m[i:])
 		v0, v1, v2, v3 := v[0], v[1], v[2], v[3]
 		u0, u1, u2, u3 := v0&m[0], v1&m[1], v2&m[2], v3&m[3]
 		s0, c := bits.Add64(v0, u0, carry)
@@ -164,9 +165,9 @@ func lcsColumn(v, m []uint64, carry uint64) uint64 {
 		s3, c := bits.Add64(v3, u3, c)
 		carry = c
 		v[0], v[1], v[2], v[3] = s0|(v0^u0), s1|(v1^u1), s2|(v2^u2), s3|(v3^u3)
-		v, m = v[4:], m[4:]
 	}
-	for i, x := range v {
+	for ; i < len(v); i++ {
+		x := v[i]
 		u := x & m[i]
 		var s uint64
 		s, carry = bits.Add64(x, u, carry)

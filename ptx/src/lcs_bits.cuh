@@ -44,15 +44,27 @@ __device__ __forceinline__ void shared_or(uint32_t *p, uint32_t v) {
     asm volatile("red.relaxed.cta.shared.or.b32 [%0], %1;" : : "r"(shared_address(p)), "r"(v) : "memory");
 }
 
-// LCSRead is a sequence, from the front or from the back, behind or after which
-// padding lies: letter i of size is there if at(i) is below count.
+// LCSRead is a sequence of count letters and padding to size, read from the
+// front, or with the padding in front from the back.
 template <class T>
 struct LCSRead {
     const T *letters;
     uint64_t count, size;
     bool reverse;
 
-    __device__ __forceinline__ uint64_t at(uint64_t i) const { return reverse ? size - 1 - i : i; }
+    // letter returns where the one at place i of the reading is, or null.
+    __device__ __forceinline__ const T *letter(uint64_t i) const {
+        const uint64_t at = reverse ? size - 1 - i : i;
+        return i < size && at < count ? letters + at : nullptr;
+    }
+};
+
+// LCSColumn is a column's letter on its way.
+template <class T>
+struct LCSColumn {
+    T letter;
+    bool there;
+    bool mark;  // of a step, at its first column
 };
 
 // LCSAlphabet numbers the letters of a band: code returns 0 for those that do not
@@ -75,12 +87,13 @@ struct LCSAlphabet {
     }
     static_assert(slots == 1 << (32 - 22), "the hash has as many values as there are slots");
 
-    // build returns how many codes there are. All lanes call it; letters are there.
-    __device__ __forceinline__ unsigned build(unsigned valid_from, unsigned valid_to, unsigned lane) {
+    // build returns how many codes there are. All lanes call it; the letters of the
+    // rows in valid's bits are there.
+    __device__ __forceinline__ unsigned build(const uint32_t *valid, unsigned lane) {
         for (unsigned i = lane; i < slots; i += warp_size) slot[i] = 0;
         __syncwarp();
         for (unsigned i = lane; i < rows; i += warp_size) {
-            if (i < valid_from || i >= valid_to) continue;
+            if (!(valid[i / 32] >> lane & 1)) continue;
             unsigned h = hash(letters[i]);
             for (;;) {
                 const uint32_t old = shared_cas_zero(slot + h, i + 1);
@@ -110,11 +123,11 @@ struct LCSAlphabet<uint8_t> {
     uint32_t present[8];
     uint16_t number[256];
 
-    __device__ __forceinline__ unsigned build(unsigned valid_from, unsigned valid_to, unsigned lane) {
+    __device__ __forceinline__ unsigned build(const uint32_t *valid, unsigned lane) {
         if (lane < 8) present[lane] = 0;
         __syncwarp();
         for (unsigned i = lane; i < rows; i += warp_size) {
-            if (i >= valid_from && i < valid_to) shared_or(present + letters[i] / 32, 1u << letters[i] % 32);
+            if (valid[i / 32] >> lane & 1) shared_or(present + letters[i] / 32, 1u << letters[i] % 32);
         }
         __syncwarp();
         unsigned before = 1, count = 1;
@@ -146,37 +159,38 @@ struct LCSBand {
     static_assert(Alphabet::codes * lanes * 4 + sizeof(Alphabet) + 4096 < 0x10000, "shared addresses of match words are 16 bits");
 
     alignas(16) uint16_t offsets[lcs_ring];  // of columns' match words, in bytes from those of code 0
+    uint32_t valid[lanes];                   // the rows that have a letter
     Alphabet alphabet;
     alignas(16) uint32_t match[lanes];  // and more
 
-    // prepare reads rows [first, first+rows) of a and makes their match words.
-    __device__ __forceinline__ void prepare(const LCSRead<T> &a, uint64_t first, unsigned lane) {
+    // prepare makes the match words of rows whose letters are at letter(i), or
+    // nowhere if that is null.
+    template <class Letter>
+    __device__ __forceinline__ void prepare(Letter letter, unsigned lane) {
         __syncwarp();
         for (unsigned i = lane; i < lcs_ring / 2; i += warp_size) reinterpret_cast<uint32_t *>(offsets)[i] = 0;
-        // Rows that are there lie together.
-        unsigned from = rows, to = 0;
-        for (unsigned i = lane; i < rows; i += warp_size) {
-            const uint64_t at = first + i < a.size ? a.at(first + i) : a.count;
-            if (at < a.count) {
-                alphabet.letters[i] = a.letters[at];
-                from = minimum(from, i);
-                to = i + 1;
-            }
-        }
-#pragma unroll
-        for (unsigned delta = 1; delta < warp_size; delta *= 2) {
-            from = minimum(from, __shfl_xor_sync(full_warp, from, delta));
-            to = maximum(to, __shfl_xor_sync(full_warp, to, delta));
+        for (unsigned k = 0; k < lanes; k++) {
+            const T *const at = letter(k * 32 + lane);
+            if (at != nullptr) alphabet.letters[k * 32 + lane] = *at;
+            const uint32_t there = __ballot_sync(full_warp, at != nullptr);
+            if (lane == 0) valid[k] = there;
         }
         __syncwarp();
-        const unsigned count = alphabet.build(from, to, lane);
+        const unsigned count = alphabet.build(valid, lane);
         for (unsigned i = lane; i < count * lanes + (warp_size - lanes); i += warp_size) match[i] = 0;
         __syncwarp();
         if (lane < lanes) {
-            for (unsigned i = maximum(lane * 32, from); i < minimum(lane * 32 + 32, to); i++)
-                match[alphabet.code(alphabet.letters[i]) * lanes + lane] |= 1u << i % 32;
+            const uint32_t rows_here = valid[lane];
+            for (unsigned i = 0; i < 32; i++) {
+                if (rows_here >> i & 1) match[alphabet.code(alphabet.letters[lane * 32 + i]) * lanes + lane] |= 1u << i;
+            }
         }
         __syncwarp();
+    }
+
+    // prepare for rows from first on of a sequence.
+    __device__ __forceinline__ void prepare(const LCSRead<T> &a, uint64_t first, unsigned lane) {
+        prepare([&](unsigned i) { return a.letter(first + i); }, lane);
     }
 
     // advance moves 32 rows to the next column. The carry in is the top bit of
@@ -191,38 +205,45 @@ struct LCSBand {
         v = sum | (v & ~m);
     }
 
-    // sweep moves all rows over b's columns. carries_in(chunk) is called by lane 0
-    // and returns the carries into the first row, the first column's on top;
-    // carries_out(chunk, word) is called by the last lane with those out of the
-    // last. stored(step, v) is called with each lane's rows after each column of a
-    // step. v is what the rows start from and end with.
-    template <class In, class Out, class Stored>
-    __device__ __forceinline__ void sweep(const LCSRead<T> &b, uint32_t &v, unsigned lane, In carries_in, Out carries_out, Stored stored) {
-        const uint64_t chunks = ceil_div<uint64_t>(b.size, lcs_chunk);
-        const auto letter = [&](uint64_t column) { return column < b.size ? b.letters[b.at(column)] : T(0); };
-        const auto offset = [&](uint64_t column, T x) { return uint16_t(column < b.size ? alphabet.code(x) * (lanes * 4) : 0); };
+    // sweep moves all rows, which are v, over chunks of columns. columns(i) fetches
+    // column i. flow says what comes in and goes out:
+    //
+    //	in(chunk)                    lane 0: carries into the first row, the first column's on top
+    //	enter(carries)               what a lane takes of those that the lane before hands on
+    //	step(step, v, carries, mark) each lane: after a step, whose columns' values are in v
+    //	out(chunk, carries)          the last lane: those out of the last row
+    template <class Columns, class Flow>
+    __device__ __forceinline__ void sweep(uint64_t chunks, Columns columns, uint32_t &v, unsigned lane, Flow &flow) {
+        const auto offset = [&](const LCSColumn<T> &c) {
+            return uint16_t((c.there ? alphabet.code(c.letter) * (lanes * 4) : 0) | c.mark);
+        };
         const uint32_t ring_at = shared_address(offsets), match_at = shared_address(match) + lane * 4;
         const uint32_t lane_offset = match_at << 16 | match_at;
-        offsets[lane] = offset(lane, letter(lane));
-        T next = letter(lcs_chunk + lane);
+        offsets[lane] = offset(columns(lane));
+        LCSColumn<T> next = columns(lcs_chunk + lane);
         uint32_t carries = 0, out = 0;
         for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
             uint32_t in = 0;
-            if (lane == 0) in = carries_in(chunk);
+            if (lane == 0) in = flow.in(chunk);
             __syncwarp();
             // The next chunk's, so that nobody waits for them.
             const uint64_t column = (chunk + 1) * lcs_chunk + lane;
-            offsets[column % lcs_ring] = offset(column, next);
-            next = letter(column + lcs_chunk);
+            offsets[column % lcs_ring] = offset(next);
+            next = columns(column + lcs_chunk);
 #pragma unroll
             for (int s = 0; s < lcs_steps; s++) {
                 // Before its first step and after its last a lane's letters are padding
                 // and its carries 0.
                 const uint64_t step = chunk * lcs_steps + s - lane;
                 const uint32_t before = __shfl_up_sync(full_warp, carries, 1);
-                carries = lane == 0 ? in << s * lcs_columns & 0xff000000u : before << (32 - lcs_columns);
+                carries = flow.enter(lane == 0 ? in << s * lcs_columns & 0xff000000u : before << (32 - lcs_columns));
                 uint32_t o[lcs_columns / 2];
                 load_shared(o, ring_at + uint32_t(step * lcs_columns % lcs_ring) * 2);
+                bool mark = false;
+                if constexpr (Flow::marks) {
+                    mark = o[0] & 1;
+                    o[0] &= ~1u;
+                }
                 uint32_t history[lcs_columns];
 #pragma unroll
                 for (int k = 0; k < lcs_columns / 2; k++) {
@@ -235,12 +256,32 @@ struct LCSBand {
                     advance(v, carries, m[0]);
                     history[2 * k + 1] = v;
                 }
-                stored(step, history);
+                flow.step(step, history, carries, mark);
+                if constexpr (Flow::marks) v = history[lcs_columns - 1];
                 out = out << lcs_columns | carries;
-                if (s == lcs_steps - 2 && lane == lanes - 1 && chunk >= delay) carries_out(chunk - delay, out);
+                if (s == lcs_steps - 2 && lane == lanes - 1 && chunk >= delay) flow.out(chunk - delay, out);
             }
         }
     }
+
+    // sweep over all of a sequence.
+    template <class Flow>
+    __device__ __forceinline__ void sweep(const LCSRead<T> &b, uint32_t &v, unsigned lane, Flow &flow) {
+        const auto column = [&](uint64_t i) {
+            const T *const at = b.letter(i);
+            return LCSColumn<T>{at != nullptr ? *at : T(0), at != nullptr, false};
+        };
+        sweep(ceil_div<uint64_t>(b.size, lcs_chunk), column, v, lane, flow);
+    }
+};
+
+// LCSFlow is a sweep into which nothing comes and whose values nobody wants.
+struct LCSFlow {
+    static constexpr bool marks = false;
+    __device__ __forceinline__ uint32_t in(uint64_t) { return 0; }
+    __device__ __forceinline__ uint32_t enter(uint32_t carries) { return carries; }
+    __device__ __forceinline__ void step(uint64_t, uint32_t (&)[lcs_columns], uint32_t, bool) {}
+    __device__ __forceinline__ void out(uint64_t, uint32_t) {}
 };
 
 // LCSProblem is a part of a beside a part of b, whose table is gone through from
@@ -268,14 +309,44 @@ struct LCSProblem {
     }
 };
 
+// LCSBetween is the flow of a band between its neighbours: words of 32 carries
+// and a flag, each whole or not there.
+struct LCSBetween : LCSFlow {
+    const uint64_t *from;  // null for the first band
+    uint64_t *to;          // null for the last
+    uint32_t *boundary;    // null where none is kept
+    uint32_t from_flag, to_flag;
+    uint64_t chunks, length;
+    uint64_t next[2];  // chunks' words are on their way for as long
+
+    __device__ __forceinline__ void begin() {
+        length = 0;
+        if (from == nullptr) return;
+        next[0] = load_relaxed(from);
+        next[1] = load_relaxed(from + minimum<uint64_t>(1, chunks - 1));
+    }
+    __device__ __forceinline__ uint32_t in(uint64_t chunk) {
+        if (from == nullptr || chunk >= chunks) return 0;
+        uint64_t word = next[0];
+        next[0] = next[1];
+        next[1] = load_relaxed(from + minimum(chunk + 2, chunks - 1));
+        while (word >> 32 != from_flag) word = load_relaxed(from + chunk);
+        return word;
+    }
+    __device__ __forceinline__ void out(uint64_t chunk, uint32_t carries) {
+        if (to != nullptr) store_relaxed(to + chunk, uint64_t(to_flag) << 32 | carries);
+        if (boundary != nullptr) boundary[chunk] = __brev(carries);
+        length += __popc(carries);
+    }
+};
+
 // lcs_pass goes through the tables of all problems. lengths[p] becomes the length
 // of problem p's longest common subsequence, where rows and columns are above 0.
 //
-// Bands are taken by ticket, so that a band's predecessor is done or running. A
-// band's carries pass to the next through words of 32 of them and a flag, each
-// whole or not there. The words of band k are overwritten by those of band
-// k+slots: with more slots than blocks, band k+1 has read them by then, because
-// it and all bands after it would still be running otherwise.
+// Bands are taken by ticket, so that a band's predecessor is done or running. The
+// words that band k hands on are overwritten by those of band k+slots: with more
+// slots than blocks, band k+1 has read them by then, because it and all bands
+// after it would still be running otherwise.
 template <class T>
 __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProblem *problems, uint64_t count, uint64_t units,
                                          uint64_t *ring, uint32_t *kept, uint64_t *lengths, uint64_t *ticket) {
@@ -298,37 +369,20 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
         band.prepare({a + p->a, rows, bands * Band::rows, reverse}, number * Band::rows, lane);
 
         uint64_t *const words = ring + p->ring + (reverse ? slots * chunks : 0);
-        const uint64_t *const in = words + (number - 1) % slots * chunks;
-        uint64_t *const out = words + number % slots * chunks;
-        const uint32_t in_flag = (number - 1) / slots + 1, out_flag = number / slots + 1;
-        const bool first = number == 0, last = number + 1 == bands;
         const uint64_t above = reverse ? bands - number - 1 : number + 1;  // bands above the last row's lower edge
-        uint32_t *boundary = nullptr;
-        if (keep > 0 && above > 0 && above % keep == 0) boundary = kept + p->kept + ((reverse ? bands / keep : 0) + above / keep - 1) * chunks;
-
-        uint64_t length = 0;
-        uint64_t ahead[2];  // two chunks are on their way
-        if (lane == 0 && !first) {
-            ahead[0] = load_relaxed(in);
-            ahead[1] = load_relaxed(in + minimum<uint64_t>(1, chunks - 1));
-        }
+        LCSBetween flow;
+        flow.chunks = chunks;
+        flow.from = number == 0 ? nullptr : words + (number - 1) % slots * chunks;
+        flow.to = number + 1 == bands ? nullptr : words + number % slots * chunks;
+        flow.from_flag = (number - 1) / slots + 1;
+        flow.to_flag = number / slots + 1;
+        flow.boundary = nullptr;
+        if (keep > 0 && above > 0 && above % keep == 0)
+            flow.boundary = kept + p->kept + ((reverse ? bands / keep : 0) + above / keep - 1) * chunks;
+        flow.begin();
         uint32_t v = ~0u;
-        band.sweep({b + p->b, columns, columns, reverse}, v, lane,
-            [&](uint64_t chunk) -> uint32_t {
-                if (first || chunk >= chunks) return 0;
-                uint64_t w = ahead[0];
-                ahead[0] = ahead[1];
-                ahead[1] = load_relaxed(in + minimum(chunk + 2, chunks - 1));
-                while (w >> 32 != in_flag) w = load_relaxed(in + chunk);
-                return w;
-            },
-            [&](uint64_t chunk, uint32_t carries) {
-                if (!last) store_relaxed(out + chunk, uint64_t(out_flag) << 32 | carries);
-                if (boundary != nullptr) boundary[chunk] = __brev(carries);
-                length += __popc(carries);
-            },
-            [](uint64_t, const uint32_t (&)[lcs_columns]) {});
-        if (last && !reverse && lane == Band::lanes - 1) lengths[p - problems] = length;
+        band.sweep({b + p->b, columns, columns, reverse}, v, lane, flow);
+        if (number + 1 == bands && !reverse && lane == Band::lanes - 1) lengths[p - problems] = flow.length;
     }
 }
 
@@ -341,6 +395,15 @@ struct LCSPiece {
     uint64_t mode;    // lcs_save, lcs_walk
 };
 constexpr unsigned lcs_save = 1, lcs_walk = 2;
+
+// LCSStored is the flow of a band that is alone, whose columns are stored.
+struct LCSStored : LCSFlow {
+    uint32_t *to;
+    uint64_t steps;
+    __device__ __forceinline__ void step(uint64_t step, uint32_t (&v)[lcs_columns], uint32_t, bool) {
+        if (step < steps) store_wide(to + step * lcs_columns, v);
+    }
+};
 
 // lcs_trace goes over a piece's columns and then back: from row rows[walk] of its
 // last column up where the row above is as long, else over the match, else left.
@@ -361,12 +424,10 @@ __device__ __forceinline__ void lcs_trace(const T *a, const T *b, const LCSPiece
     band.prepare({a + p.a, p.rows, Band::rows, false}, 0, lane);
     uint32_t v = ~0u;
     if (p.state > 0 && lane < Band::lanes) v = states[p.state * Band::lanes + lane];
-    band.sweep({b + p.b, p.columns, p.columns, false}, v, lane,
-        [](uint64_t) -> uint32_t { return 0; },
-        [](uint64_t, uint32_t) {},
-        [&](uint64_t step, const uint32_t (&history)[lcs_columns]) {
-            if (walks && step < chunks * lcs_steps && lane < Band::lanes) store_wide(stored + lane * stride + step * lcs_columns, history);
-        });
+    LCSStored flow;
+    flow.to = stored + lane * stride;
+    flow.steps = walks && lane < Band::lanes ? chunks * lcs_steps : 0;
+    band.sweep({b + p.b, p.columns, p.columns, false}, v, lane, flow);
     if (p.mode & lcs_save && lane < Band::lanes) states[(p.state + 1) * Band::lanes + lane] = v;
     if (!walks) return;
     __syncwarp();
