@@ -666,6 +666,8 @@ func lcsModule() ModuleSpec {
 		Kernels: []KernelSpec{
 			// a, m, b, n, table of -1, ticket: a u64 of 0
 			{Name: "lcs_spinwait", Params: []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr, ParamPtr}, Block: spinWaitBlock, Twin: twin.LCSSpinWait()},
+			// lengths, n, places, results
+			{Name: "lcs_place", Params: []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr}, Block: spinWaitBlock, Tile: spinWaitBlock, Twin: twin.LCSPlace()},
 		},
 	}
 }
@@ -686,6 +688,9 @@ func lcsBitsModule[V twin.Unsigned](t elemType) ModuleSpec {
 			// a, b, pieces, values, states, rows, a's marks, b's marks
 			{Name: "lcs_trace_" + t.name, Params: []ParamKind{ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr},
 				Block: lcsBitsBlock, Shared: shared, Twin: twin.LCSTrace[V](rows)},
+			// a, b, lanes, slices, counts, columns, results, stride, where
+			{Name: "lcs_many_" + t.name, Params: []ParamKind{ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamU64, ParamU32},
+				Block: lcsBitsBlock, Shared: shared, Twin: twin.LCSMany[V](rows)},
 		},
 	}
 }

@@ -66,3 +66,13 @@ extern "C" __global__ void __launch_bounds__(ptxrun::lcs_block)
         waiting = false;
     }
 }
+
+// lcs_place copies lengths to their two places among results.
+extern "C" __global__ void __launch_bounds__(ptxrun::lcs_block)
+    lcs_place(const uint64_t *lengths, uint64_t n, const uint64_t *places, uint32_t *results) {
+    const uint64_t i = uint64_t(blockIdx.x) * ptxrun::lcs_block + threadIdx.x;
+    if (i >= n) return;
+    const uint32_t length = lengths[i];
+    results[places[2 * i]] = length;
+    if (places[2 * i + 1] != places[2 * i]) results[places[2 * i + 1]] = length;
+}

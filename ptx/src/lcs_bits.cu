@@ -1,7 +1,7 @@
 // The bit-parallel kernels of the longest common subsequence.
 // PTXRUN_TYPE is the type of a letter, PTXRUN_NAME its name in the kernels.
 
-#include "lcs_bits.cuh"
+#include "lcs_many.cuh"
 
 #define KERNEL(block) extern "C" __global__ void __launch_bounds__(ptxrun::block)
 
@@ -20,6 +20,11 @@
     lcs_trace_##t(const T *a, const T *b, const ptxrun::LCSPiece *pieces, uint32_t *values, uint32_t *states, uint64_t *rows, \
                   uint32_t *a_marks, uint32_t *b_marks) { \
         ptxrun::lcs_trace(a, b, pieces, values, states, rows, a_marks, b_marks); \
+    } \
+    KERNEL(warp_size) \
+    lcs_many_##t(const T *a, const T *b, const ptxrun::LCSLane *lanes, const ptxrun::LCSSlice *slices, const uint8_t *counts, \
+                 const uint32_t *columns, uint32_t *results, uint64_t stride, uint32_t where) { \
+        ptxrun::lcs_many(a, b, lanes, slices, counts, columns, results, stride, where); \
     }
 
 KERNELS(PTXRUN_NAME, PTXRUN_TYPE)
