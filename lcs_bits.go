@@ -33,11 +33,11 @@ var (
 
 // lcsPair is two sequences on the device, with the kernels for their letters.
 type lcsPair struct {
-	s                  *Stream
-	pass, cross, trace kernel
-	rows               int64 // of a band
-	blocks             int64 // the most bands at a time
-	a, b               driver.Ptr
+	s                        *Stream
+	pass, cross, trace, many kernel
+	rows                     int64 // of a band
+	blocks                   int64 // the most bands at a time
+	a, b                     driver.Ptr
 }
 
 // newLCSPair makes the kernels ready for letters of size bytes, of which at most
@@ -57,7 +57,7 @@ func newLCSPair(s *Stream, size int64, distinct int64) (*lcsPair, error) {
 		}
 		return k
 	}
-	p := &lcsPair{s: s, pass: named("pass"), cross: named("cross"), trace: named("trace"), rows: lcsRows(int(size))}
+	p := &lcsPair{s: s, pass: named("pass"), cross: named("cross"), trace: named("trace"), many: named("many"), rows: lcsRows(int(size))}
 	each, err := p.pass.Occupancy(lcsBitsBlock, shared)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,561 @@
+package ptxrun
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/internal/twin"
+)
+
+// LCSPair is two sequences of a batch and what they have in common: their
+// numbers, the length of their longest common subsequence, and twice that over
+// both lengths, which is 1 for two empty sequences.
+type LCSPair struct {
+	A, B   int
+	Length int
+	Ratio  float64
+}
+
+// lcsRatio is a pair's ratio.
+func lcsRatio(length, a, b int) float64 {
+	if a+b == 0 {
+		return 1
+	}
+	return 2 * float64(length) / float64(a+b)
+}
+
+// Steps that a slice of texts has: enough that a band's beginning does not count,
+// few enough that slices end together.
+const (
+	lcsSliceLeast = 256
+	lcsSliceMost  = 8192
+)
+
+// lcsResults are the bytes of results that calls which return some of the pairs
+// have on the device at a time. A variable, for tests.
+var lcsResults int64 = 256 << 20
+
+// lcsProblems is the pairs of long sequences that are given to a launch.
+const lcsProblems = 1 << 14
+
+// LCSMatrix returns the length of the longest common subsequence of every
+// sequence of a with every one of b: result[i][j] is that of a[i] and b[j].
+//
+// Sequences may have any lengths, and be empty; those of the same length are best
+// served. Short ones lie side by side in the bands of the bit-parallel strategy,
+// through which the others flow. When ctx is done first it returns ctx's error.
+// Errors: ErrNil if a or b is nil, ErrClosed, ErrTooLarge for sequences of 2^32
+// elements or more, ErrOutOfMemory.
+func LCSMatrix[T Token](ctx context.Context, rt *Runtime, a, b [][]T) ([][]uint32, error) {
+	return lcsMatrix(ctx, "LCSMatrix", rt, a, b, false)
+}
+
+// LCSSelfMatrix is [LCSMatrix] of a with itself, computed once a pair.
+func LCSSelfMatrix[T Token](ctx context.Context, rt *Runtime, a [][]T) ([][]uint32, error) {
+	return lcsMatrix(ctx, "LCSSelfMatrix", rt, a, a, true)
+}
+
+// LCSMany returns the length of the longest common subsequence of a with every
+// sequence of b, as [LCSMatrix].
+func LCSMany[T Token](ctx context.Context, rt *Runtime, a []T, b [][]T) ([]uint32, error) {
+	m, err := lcsMatrix(ctx, "LCSMany", rt, [][]T{a}, b, false)
+	if err != nil {
+		return nil, err
+	}
+	return m[0], nil
+}
+
+func lcsMatrix[T Token](ctx context.Context, call string, rt *Runtime, a, b [][]T, self bool) ([][]uint32, error) {
+	results := make([]uint32, len(a)*len(b))
+	err := lcsBatchHost(ctx, call, rt, a, b, func(s *Stream) error {
+		bytes := int64(len(results)) * 4
+		out, err := s.alloc(bytes)
+		if err != nil {
+			return err
+		}
+		defer s.free(out)
+		batch := wholeBatch(a, b, self)
+		if err := cmp.Or(s.s.Fill(out, 0, bytes), batch.run(ctx, s, out)); err != nil {
+			return err
+		}
+		return s.download(ctx, bytesOf(results), out)
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows := make([][]uint32, len(a))
+	for i := range rows {
+		rows[i] = results[i*len(b):][:len(b):len(b)]
+	}
+	return rows, nil
+}
+
+// LCSMatrixBuffer is [LCSMatrix] into a device buffer of len(a)·len(b) elements,
+// row after row, in stream order. It returns when the work is given to the
+// stream. Errors are also ErrLength for a buffer of another length.
+func LCSMatrixBuffer[T Token](s *Stream, out *Buffer[uint32], a, b [][]T) error {
+	return lcsMatrixBuffer("LCSMatrixBuffer", s, out, a, b, false)
+}
+
+// LCSSelfMatrixBuffer is [LCSMatrixBuffer] of a with itself, computed once a
+// pair.
+func LCSSelfMatrixBuffer[T Token](s *Stream, out *Buffer[uint32], a [][]T) error {
+	return lcsMatrixBuffer("LCSSelfMatrixBuffer", s, out, a, a, true)
+}
+
+func lcsMatrixBuffer[T Token](call string, s *Stream, out *Buffer[uint32], a, b [][]T, self bool) error {
+	if err := s.begin(call); err != nil {
+		return err
+	}
+	defer s.end()
+	if err := cmp.Or(checkBatch(call, a, b), out.check(call, "out", s.rt)); err != nil {
+		return err
+	}
+	if out.n != int64(len(a))*int64(len(b)) {
+		return driver.Errorf(call, driver.ErrLength, "out has %d elements for %d × %d sequences", out.n, len(a), len(b))
+	}
+	if out.n == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	batch := wholeBatch(a, b, self)
+	return named(call, cmp.Or(s.s.Fill(out.ptr, 0, out.n*4), batch.run(context.Background(), s, out.ptr)))
+}
+
+// LCSPairs returns the pairs of a sequence of a and one of b whose ratio is at
+// least cutoff, from 0 to 1, in order of A and then B. Pairs whose lengths rule it
+// out are not computed, and the results of others are on the device a part at a
+// time. Errors are those of [LCSMatrix], and ErrInvalidValue for a cutoff outside
+// 0 to 1.
+func LCSPairs[T Token](ctx context.Context, rt *Runtime, a, b [][]T, cutoff float64) ([]LCSPair, error) {
+	return lcsPairs(ctx, "LCSPairs", rt, a, b, false, cutoff)
+}
+
+// LCSSelfPairs is [LCSPairs] of the pairs of two different sequences of a, each
+// once: A is less than B.
+func LCSSelfPairs[T Token](ctx context.Context, rt *Runtime, a [][]T, cutoff float64) ([]LCSPair, error) {
+	return lcsPairs(ctx, "LCSSelfPairs", rt, a, a, true, cutoff)
+}
+
+func lcsPairs[T Token](ctx context.Context, call string, rt *Runtime, a, b [][]T, self bool, cutoff float64) (pairs []LCSPair, err error) {
+	bad := !(cutoff >= 0 && cutoff <= 1)
+	err = lcsBatchHost(ctx, call, rt, a, b, func(s *Stream) error {
+		if bad {
+			return nil
+		}
+		return lcsByRows(ctx, s, a, b, self, cutoff, func(i int, columns []int, lengths []uint32) {
+			for k, j := range columns {
+				if self && j == i {
+					continue
+				}
+				if ratio := lcsRatio(int(lengths[k]), len(a[i]), len(b[j])); ratio >= cutoff {
+					p := LCSPair{i, j, int(lengths[k]), ratio}
+					if self && p.A > p.B {
+						p.A, p.B = p.B, p.A
+					}
+					pairs = append(pairs, p)
+				}
+			}
+		})
+	})
+	if err == nil && bad {
+		err = driver.Errorf(call, driver.ErrInvalidValue, "a cutoff of %v; it must be from 0 to 1", cutoff)
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(pairs, func(x, y LCSPair) int { return cmp.Or(cmp.Compare(x.A, y.A), cmp.Compare(x.B, y.B)) })
+	return pairs, nil
+}
+
+// LCSBest returns, for every sequence of a, the k sequences of b with the highest
+// ratios, or all if there are fewer: the highest first, and of equal ones the
+// first of b. Errors are those of [LCSMatrix], and ErrInvalidValue for a k below
+// 1.
+func LCSBest[T Token](ctx context.Context, rt *Runtime, a, b [][]T, k int) ([][]LCSPair, error) {
+	const call = "LCSBest"
+	best := make([][]LCSPair, len(a))
+	err := lcsBatchHost(ctx, call, rt, a, b, func(s *Stream) error {
+		if k < 1 {
+			return nil
+		}
+		return lcsByRows(ctx, s, a, b, false, 0, func(i int, columns []int, lengths []uint32) {
+			row := make([]LCSPair, len(columns))
+			for n, j := range columns {
+				row[n] = LCSPair{i, j, int(lengths[n]), lcsRatio(int(lengths[n]), len(a[i]), len(b[j]))}
+			}
+			slices.SortFunc(row, func(x, y LCSPair) int { return cmp.Or(cmp.Compare(y.Ratio, x.Ratio), cmp.Compare(x.B, y.B)) })
+			best[i] = slices.Clone(row[:min(k, len(row))])
+		})
+	})
+	if err == nil && k < 1 {
+		err = driver.Errorf(call, driver.ErrInvalidValue, "the best %d", k)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return best, nil
+}
+
+// checkBatch refuses what no batch can be made of.
+func checkBatch[T Token](call string, a, b [][]T) error {
+	if a == nil || b == nil {
+		return driver.Errorf(call, driver.ErrNil, "batch of sequences")
+	}
+	for _, batch := range [][][]T{a, b} {
+		for i, s := range batch {
+			if len(s) > math.MaxUint32 {
+				return driver.Errorf(call, driver.ErrTooLarge, "sequence %d has %d elements, whose lengths do not fit 32 bits", i, len(s))
+			}
+		}
+		if len(batch) > math.MaxUint32 {
+			return driver.Errorf(call, driver.ErrTooLarge, "%d sequences; at most %d have numbers of 32 bits", len(batch), math.MaxUint32)
+		}
+	}
+	return nil
+}
+
+// lcsBatchHost begins a call on two batches and runs f on a stream of its own,
+// unless there are no pairs.
+func lcsBatchHost[T Token](ctx context.Context, call string, rt *Runtime, a, b [][]T, f func(s *Stream) error) error {
+	if err := rt.beginHost(ctx, call); err != nil {
+		return err
+	}
+	defer rt.end()
+	if err := cmp.Or(checkBatch(call, a, b), ctx.Err()); err != nil || len(a) == 0 || len(b) == 0 {
+		return err
+	}
+	return rt.onStream(call, f)
+}
+
+// lcsByRows computes rows of the matrix, as many at a time as there is room for,
+// and calls f with each row's number, the columns that it has and their lengths.
+// A pair of a batch with itself is in the row of one of them.
+func lcsByRows[T Token](ctx context.Context, s *Stream, a, b [][]T, self bool, cutoff float64, f func(i int, columns []int, lengths []uint32)) error {
+	rowOrder, columnOrder := byLength(a), byLength(b)
+	step := int(max(1, min(int64(len(a)), lcsResults/(4*int64(len(b))))))
+	bytes := int64(step) * int64(len(b)) * 4
+	out, err := s.alloc(bytes)
+	if err != nil {
+		return err
+	}
+	defer s.free(out)
+	results := make([]uint32, step*len(b))
+	for first := 0; first < len(a); first += step {
+		rows := rowOrder[first:min(len(a), first+step)]
+		batch := lcsBatch[T]{stride: len(b), cutoff: cutoff, where: twin.LCSByRow}
+		for k, i := range rows {
+			from := 0
+			if self {
+				from = first + k
+			}
+			batch.rows = append(batch.rows, lcsItem[T]{a[i], k, from})
+		}
+		for k, j := range columnOrder {
+			batch.columns = append(batch.columns, lcsItem[T]{b[j], k, 0})
+		}
+		part := results[:len(rows)*len(b)]
+		if err := cmp.Or(s.s.Fill(out, 0, bytes), batch.run(ctx, s, out), s.download(ctx, bytesOf(part), out)); err != nil {
+			return err
+		}
+		for k, i := range rows {
+			from := batch.rows[k].from
+			f(i, columnOrder[from:], part[k*len(b):][:len(b)][from:])
+		}
+	}
+	return nil
+}
+
+// byLength are the numbers of sequences from the shortest to the longest.
+func byLength[T any](s [][]T) []int {
+	order := make([]int, len(s))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(len(s[i]), len(s[j])) })
+	return order
+}
+
+// lcsItem is a sequence of a batch: its row or column in the results, and of
+// rows the first column that is wanted.
+type lcsItem[T Token] struct {
+	seq  []T
+	at   int
+	from int
+}
+
+// lcsBatch is rows and columns of a matrix of lengths, both from the shortest to
+// the longest.
+type lcsBatch[T Token] struct {
+	rows, columns []lcsItem[T]
+	stride        int
+	cutoff        float64 // pairs whose lengths rule this ratio out may be left at 0
+	where         uint32  // LCSByRow, and for a matrix that is its own mirror LCSByColumn
+}
+
+// wholeBatch is all pairs of a and b, or with self each pair once.
+func wholeBatch[T Token](a, b [][]T, self bool) lcsBatch[T] {
+	batch := lcsBatch[T]{stride: len(b), where: twin.LCSByRow}
+	if self {
+		batch.where |= twin.LCSByColumn
+	}
+	for k, i := range byLength(a) {
+		item := lcsItem[T]{seq: a[i], at: i}
+		if self {
+			item.from = k
+		}
+		batch.rows = append(batch.rows, item)
+	}
+	for _, j := range byLength(b) {
+		batch.columns = append(batch.columns, lcsItem[T]{seq: b[j], at: j})
+	}
+	return batch
+}
+
+// run gives the stream the work of a batch. Results that are not written must be
+// zero.
+func (b *lcsBatch[T]) run(ctx context.Context, s *Stream, out driver.Ptr) error {
+	rows := int(lcsRows(int(sizeOf[T]())))
+	short := func(items []lcsItem[T]) int {
+		return sort.Search(len(items), func(i int) bool { return len(items[i].seq) > rows })
+	}
+	shortRows, shortColumns := short(b.rows), short(b.columns)
+	err := b.flow(ctx, s, out, b.rows[:shortRows], b.columns, b.where)
+	if longRows := b.rows[shortRows:]; err == nil && len(longRows) > 0 {
+		// Of a batch with itself, all columns that long rows want are long.
+		if b.rows[len(b.rows)-1].from == 0 {
+			err = b.flow(ctx, s, out, b.columns[:shortColumns], longRows, twin.LCSByColumn)
+		}
+		if err == nil {
+			err = b.chain(ctx, s, out, longRows, b.columns, shortColumns)
+		}
+	}
+	return err
+}
+
+// reach are the lengths that a sequence of n elements can reach the cutoff with.
+func (b *lcsBatch[T]) reach(n int) (least, most float64) {
+	if b.cutoff == 0 {
+		return 0, math.Inf(1)
+	}
+	// 2·min/(n+m) is at least the cutoff, but for rounding.
+	r := (2 - b.cutoff) / b.cutoff * (1 + 1e-9)
+	return float64(n) / r, float64(n) * r
+}
+
+// flow gives the stream the short sequences of patterns with all of texts.
+func (b *lcsBatch[T]) flow(ctx context.Context, s *Stream, out driver.Ptr, patterns, texts []lcsItem[T], where uint32) error {
+	for len(patterns) > 0 && len(patterns[0].seq) == 0 {
+		patterns = patterns[1:]
+	}
+	if len(patterns) == 0 || len(texts) == 0 {
+		return nil
+	}
+	f := b.layout(patterns, texts)
+	p, err := newLCSPair(s, sizeOf[T](), lcsDistinct(f.letters))
+	if err != nil {
+		return err
+	}
+	f.slice(p.blocks, b, patterns, texts)
+	if len(f.slices) == 0 {
+		return nil
+	}
+	parts := [][]byte{bytesOf(f.letters), bytesOf(f.stream), bytesOf(f.lanes), bytesOf(f.slices), f.counts, bytesOf(f.columns)}
+	total := int64(0)
+	for _, x := range parts {
+		total += align256(int64(len(x)))
+	}
+	at, err := s.alloc(total)
+	if err != nil {
+		return err
+	}
+	defer s.free(at)
+	args := driver.NewArgs()
+	place := at
+	for _, x := range parts {
+		if err := s.upload(ctx, place, x); err != nil {
+			args.Release()
+			return err
+		}
+		args.Ptr(place)
+		place += driver.Ptr(align256(int64(len(x))))
+	}
+	args.Ptr(out).Uint64(uint64(b.stride)).Uint32(where)
+	return s.launch(p.many, uint64(len(f.slices)), int64(len(patterns))*int64(len(texts)), args)
+}
+
+// lcsLayout is a batch as the kernel reads it.
+type lcsLayout[T Token] struct {
+	letters []T            // of patterns, one behind the other
+	lanes   []twin.LCSLane // of bands
+	bands   [][]int        // patterns
+	stream  []T            // of texts, in whole steps
+	counts  []uint8        // of letters in steps
+	starts  []int          // of texts, in steps, and one more
+	columns []uint32       // of texts in the results, and one more
+	slices  []twin.LCSSlice
+}
+
+func (b *lcsBatch[T]) layout(patterns, texts []lcsItem[T]) *lcsLayout[T] {
+	f := &lcsLayout[T]{}
+	perBand := int(lcsLanes(int(sizeOf[T]())))
+	// Patterns by the lanes that they take; a band takes the widest that still fit.
+	byLanes := make([][]int, perBand+1)
+	for i := range patterns {
+		n := (len(patterns[i].seq) + 31) / 32
+		byLanes[n] = append(byLanes[n], i)
+	}
+	for left := len(patterns); left > 0; {
+		band := make([]twin.LCSLane, 0, perBand)
+		var held []int
+		for n := perBand; n > 0; {
+			if n = min(n, perBand-len(band)); n > 0 && len(byLanes[n]) > 0 {
+				last := len(byLanes[n]) - 1
+				i := byLanes[n][last]
+				byLanes[n] = byLanes[n][:last]
+				held = append(held, i)
+				p := patterns[i]
+				for k := range n {
+					lane := twin.LCSLane{Letters: uint64(len(f.letters) + 32*k), Row: uint64(p.at), Count: uint32(min(32, len(p.seq)-32*k)), From: uint64(p.from)}
+					if k == 0 {
+						lane.Flags |= twin.LCSFirst
+					}
+					if k == n-1 {
+						lane.Flags |= twin.LCSLast
+					}
+					band = append(band, lane)
+				}
+				f.letters = append(f.letters, p.seq...)
+				left--
+				continue
+			}
+			n--
+		}
+		f.lanes = append(f.lanes, band[:perBand]...)
+		f.bands = append(f.bands, held)
+	}
+	for _, t := range texts {
+		f.starts = append(f.starts, len(f.counts))
+		steps := max(1, (len(t.seq)+twin.LCSStep-1)/twin.LCSStep)
+		f.stream = append(f.stream, t.seq...)
+		f.stream = append(f.stream, make([]T, steps*twin.LCSStep-len(t.seq))...)
+		for k := range steps {
+			f.counts = append(f.counts, uint8(min(twin.LCSStep, len(t.seq)-k*twin.LCSStep)))
+		}
+		f.counts[len(f.counts)-1] |= twin.LCSTextEnd
+		f.columns = append(f.columns, uint32(t.at))
+	}
+	f.starts = append(f.starts, len(f.counts))
+	f.columns = append(f.columns, 0)
+	return f
+}
+
+// slice cuts the texts that each band is wanted with into slices.
+func (f *lcsLayout[T]) slice(blocks int64, b *lcsBatch[T], patterns, texts []lcsItem[T]) {
+	each := int(max(lcsSliceLeast, min(lcsSliceMost, int64(len(f.counts))*int64(len(f.bands))/(4*blocks))))
+	for k, held := range f.bands {
+		from, least, most := len(texts), math.Inf(1), 0.0
+		for _, i := range held {
+			lo, hi := b.reach(len(patterns[i].seq))
+			from, least, most = min(from, patterns[i].from), min(least, lo), max(most, hi)
+		}
+		length := func(i int) float64 { return float64(len(texts[i].seq)) }
+		first := max(from, sort.Search(len(texts), func(i int) bool { return length(i) >= least }))
+		end := sort.Search(len(texts), func(i int) bool { return length(i) > most })
+		for first < end {
+			next := first + 1
+			for next < end && f.starts[next+1]-f.starts[first] <= each {
+				next++
+			}
+			f.slices = append(f.slices, twin.LCSSlice{Band: uint64(k), Step: uint64(f.starts[first]), Steps: uint64(f.starts[next] - f.starts[first]), Text: uint64(first)})
+			first = next
+		}
+	}
+}
+
+// chain gives the stream the pairs of long sequences, whose bands pass carries
+// on: of rows with columns from the given one on.
+func (b *lcsBatch[T]) chain(ctx context.Context, s *Stream, out driver.Ptr, rows, columns []lcsItem[T], from int) error {
+	letters, rowAt := lcsJoin(rows)
+	text, columnAt := lcsJoin(columns[from:])
+	p, err := newLCSPair(s, sizeOf[T](), lcsDistinct(letters))
+	if err != nil {
+		return err
+	}
+	data, err := p.put(ctx, bytesOf(letters), bytesOf(text))
+	if err != nil {
+		return err
+	}
+	defer s.free(data)
+	var problems []twin.LCSProblem
+	var places []uint64
+	bytes := int64(0)
+	give := func() error {
+		if len(problems) == 0 {
+			return nil
+		}
+		err := b.chained(ctx, p, out, problems, places)
+		problems, places, bytes = problems[:0], places[:0], 0
+		return err
+	}
+	for i := range rows {
+		least, most := b.reach(len(rows[i].seq))
+		for j := max(from, rows[i].from); j < len(columns); j++ {
+			if n := float64(len(columns[j].seq)); n < least || n > most {
+				continue
+			}
+			q := twin.LCSProblem{A: rowAt[i], Rows: uint64(len(rows[i].seq)), B: columnAt[j-from], Columns: uint64(len(columns[j].seq)), Directions: 1}
+			if n := p.ringBytes(&q); len(problems) == lcsProblems || bytes > 0 && bytes+n > lcsWorkspace {
+				if err := give(); err != nil {
+					return err
+				}
+			}
+			bytes += p.ringBytes(&q)
+			place := uint64(rows[i].at)*uint64(b.stride) + uint64(columns[j].at)
+			mirror := place
+			if b.where&twin.LCSByColumn != 0 {
+				mirror = uint64(columns[j].at)*uint64(b.stride) + uint64(rows[i].at)
+			}
+			problems, places = append(problems, q), append(places, place, mirror)
+		}
+	}
+	return give()
+}
+
+// chained gives the stream one launch of pairs and puts their lengths in place.
+func (b *lcsBatch[T]) chained(ctx context.Context, p *lcsPair, out driver.Ptr, problems []twin.LCSProblem, places []uint64) error {
+	w, at, err := p.run(ctx, problems)
+	if err != nil {
+		return err
+	}
+	defer p.s.free(at)
+	placesAt, err := p.s.alloc(int64(len(places)) * 8)
+	if err != nil {
+		return err
+	}
+	defer p.s.free(placesAt)
+	if err := p.s.upload(ctx, placesAt, bytesOf(places)); err != nil {
+		return err
+	}
+	m, err := p.s.rt.module("lcs")
+	if err != nil {
+		return err
+	}
+	k := m.kernel("lcs_place")
+	args := driver.NewArgs().Ptr(at + driver.Ptr(w.lengthsAt)).Uint64(uint64(len(problems))).Ptr(placesAt).Ptr(out)
+	return p.s.launch(k, k.tiles(int64(len(problems))), int64(len(problems)), args)
+}
+
+// lcsJoin is sequences one behind the other, and where each begins.
+func lcsJoin[T Token](items []lcsItem[T]) (letters []T, at []uint64) {
+	for _, x := range items {
+		at = append(at, uint64(len(letters)))
+		letters = append(letters, x.seq...)
+	}
+	return letters, at
+}
