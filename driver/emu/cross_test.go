@@ -178,6 +178,8 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 			[]value{memory(a), scalar(uint64(rows)), memory(b), scalar(uint64(cols)), result(table), memory(make([]uint64, 1))}})
 	case stem == "rle_encode", stem == "rle_decode" && part[2] == "pass":
 		return runPassCrossings(r, part, k, n, tiles, resident)
+	case part[0] == "lcs":
+		return lcsCrossings(r, part, k, n)
 	case part[0] == "rle":
 		return runCrossings(r, part, stem, k, n, tiles)
 	case part[0] == "run", part[0] == "runs":
