@@ -82,7 +82,7 @@ func LCSMany[T Unsigned](bandRows int64) driver.Twin {
 		}
 		for i := range lanes {
 			p := &lanes[i]
-			if p.Flags == 0 {
+			if p.Count == 0 {
 				continue
 			}
 			aLen = max(aLen, p.Letters+uint64(p.Count))

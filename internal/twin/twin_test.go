@@ -76,7 +76,7 @@ func one[T any](m *memory, p driver.Ptr) T { return load[T](m, p, 1)[0] }
 // goroutines: a twin whose pieces depend on each other fails.
 func run(m *memory, t driver.Twin, a *driver.Args) error {
 	defer a.Release()
-	return t(&driver.TwinLaunch{Args: a.Reader(), Mem: m, Parallel: func(n int64, f func(int64)) {
+	return t(&driver.TwinLaunch{Config: driver.Config{Grid: driver.D1(1)}, Args: a.Reader(), Mem: m, Parallel: func(n int64, f func(int64)) {
 		const workers = 3
 		var wg sync.WaitGroup
 		for w := range int64(workers) {
