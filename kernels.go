@@ -102,6 +102,7 @@ const (
 	// The bit-parallel strategy's blocks are a warp, which is a band of rows.
 	lcsBitsBlock  = 32
 	lcsCrossBlock = 256
+	lcsTile       = 256 // the tiled strategy's squares are 256×256 cells
 )
 
 // lcsLanes are the lanes of a band's warp that hold 32 rows each: half of them
@@ -672,8 +673,8 @@ func lcsModule() ModuleSpec {
 	}
 }
 
-// lcsBitsModule are the bit-parallel kernels for letters of one width.
-func lcsBitsModule[V twin.Unsigned](t elemType) ModuleSpec {
+// lcsWidthModule are the kernels for letters of one width.
+func lcsWidthModule[V twin.Unsigned](t elemType) ModuleSpec {
 	rows, shared := lcsRows(t.size), lcsShared(t.size, lcsLetters(t.size))
 	return ModuleSpec{
 		Name: "lcs_" + t.name, Source: "lcs_bits.cu",
@@ -691,6 +692,9 @@ func lcsBitsModule[V twin.Unsigned](t elemType) ModuleSpec {
 			// a, b, lanes, slices, counts, columns, results, stride, where
 			{Name: "lcs_many_" + t.name, Params: []ParamKind{ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamU64, ParamU32},
 				Block: lcsBitsBlock, Shared: shared, Twin: twin.LCSMany[V](rows)},
+			// a, m, b, n, right, lower, corners, diagonal, first
+			{Name: "lcs_tiled_" + t.name, Params: []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamPtr, ParamU64, ParamU64},
+				Block: lcsTile, Twin: twin.LCSTiled[V](lcsTile)},
 		},
 	}
 }
@@ -717,7 +721,7 @@ var moduleTable = slices.Concat(
 	floatRunsModules[float32](typeF32), floatRunsModules[float64](typeF64),
 	[]ModuleSpec{runEndModule()},
 	[]ModuleSpec{rleIndexModule(), segmentModule(), lcsModule()},
-	[]ModuleSpec{lcsBitsModule[uint8](typeU8), lcsBitsModule[uint16](typeU16), lcsBitsModule[uint32](typeU32), lcsBitsModule[uint64](typeU64)},
+	[]ModuleSpec{lcsWidthModule[uint8](typeU8), lcsWidthModule[uint16](typeU16), lcsWidthModule[uint32](typeU32), lcsWidthModule[uint64](typeU64)},
 )
 
 // Modules lists every kernel that this library embeds, for tools that build,

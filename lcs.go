@@ -23,6 +23,10 @@ const (
 	// the last cell is copied back. Blocks take their place in the table by
 	// ticket, so that they wait for running blocks only.
 	LCSSpinWait
+	// LCSTiled computes the table in squares of cells, an anti-diagonal of squares
+	// a launch, and in a square an anti-diagonal of cells at a time: only the edges
+	// of squares are in memory. It is the plain way, for comparison.
+	LCSTiled
 	lcsStrategies
 )
 
@@ -33,7 +37,7 @@ const LCSSpinWaitMaxCells = 1 << 30
 
 func (s LCSStrategy) String() string {
 	if s < lcsStrategies {
-		return [...]string{"bit-parallel", "spin-wait"}[s]
+		return [...]string{"bit-parallel", "spin-wait", "tiled"}[s]
 	}
 	return "unknown strategy"
 }
@@ -125,6 +129,8 @@ func LCSLength[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LCSO
 		switch c.strategy {
 		case LCSSpinWait:
 			length, err = s.lcsSpinWait(ctx, call, sizeOf[T](), bytesOf(a), bytesOf(b))
+		case LCSTiled:
+			length, err = s.lcsTiled(ctx, sizeOf[T](), bytesOf(a), bytesOf(b))
 		default:
 			length, err = s.lcsLength(ctx, sizeOf[T](), lcsDistinct(a), bytesOf(a), bytesOf(b))
 		}
@@ -258,4 +264,41 @@ func (s *Stream) lcsSpinWait(ctx context.Context, call string, size int64, a, b 
 		return int(v), s.unmap()
 	}
 	return int(v), nil
+}
+
+func (s *Stream) lcsTiled(ctx context.Context, size int64, a, b []byte) (int, error) {
+	mod, err := s.rt.module("lcs_" + widthName(size))
+	if err != nil {
+		return 0, err
+	}
+	k := mod.kernel("lcs_tiled_" + widthName(size))
+	m, n := int64(len(a))/size, int64(len(b))/size
+	rows, columns := ceilDiv(m, lcsTile), ceilDiv(n, lcsTile)
+	bAt := align256(int64(len(a)))
+	rightAt := bAt + align256(int64(len(b)))
+	lowerAt := rightAt + align256(m*4)
+	cornersAt := lowerAt + align256(n*4)
+	total := cornersAt + rows*4
+	at, err := s.alloc(total)
+	if err != nil {
+		return 0, err
+	}
+	defer s.free(at)
+	place := func(offset int64) driver.Ptr { return at + driver.Ptr(offset) }
+	if err := cmp.Or(s.upload(ctx, at, a), s.upload(ctx, place(bAt), b), s.s.Fill(place(rightAt), 0, total-rightAt)); err != nil {
+		return 0, err
+	}
+	for d := range rows + columns - 1 {
+		first := max(0, d-columns+1)
+		args := driver.NewArgs().Ptr(at).Uint64(uint64(m)).Ptr(place(bAt)).Uint64(uint64(n)).
+			Ptr(place(rightAt)).Ptr(place(lowerAt)).Ptr(place(cornersAt)).Uint64(uint64(d)).Uint64(uint64(first))
+		if err := cmp.Or(ctx.Err(), s.launch(k, uint64(min(d, rows-1)-first+1), m, args)); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.wait(ctx); err != nil {
+		return 0, err
+	}
+	v, err := s.read(place(lowerAt+(n-1)*4), 4)
+	return int(v), err
 }

@@ -14,19 +14,20 @@ const (
 	// latency. More would wait for each other.
 	lcsPerMultiprocessor = 12
 
-	// lcsWays is the parts that a pair's rows are cut into at a time to find the
-	// subsequence: the whole table is gone through twice, once from each end, and
-	// then, of each part, only what is beside it.
-	lcsWays = 64
-
 	// lcsWorkspace is the bytes for the carries between bands that are taken
 	// without a look at what is free.
 	lcsWorkspace = 256 << 20
 )
 
-// Columns whose rows are stored to walk back over: of a piece, and of all pieces
-// of a launch. Variables, for tests of what is wider.
+// Variables, for tests of what is larger.
 var (
+	// lcsWays is the parts that a pair's rows are cut into at a time to find the
+	// subsequence: the whole table is gone through twice, once from each end, and
+	// then, of each part, only what is beside it.
+	lcsWays int64 = 64
+
+	// Columns whose rows are stored to walk back over: of a piece, and of all
+	// pieces of a launch.
 	lcsPieceColumns int64 = 1 << 18
 	lcsGroupColumns int64 = 1 << 21
 )

@@ -1,11 +1,18 @@
 package ptxrun
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ptxrun/ptxrun/driver/cpu"
+	"github.com/ptxrun/ptxrun/internal/twin"
 )
 
 // referenceLCS is the lengths of a and every prefix of b, and the matches of the
@@ -100,4 +107,144 @@ func TestLCSBitParallel(t *testing.T) {
 		t.Run("u32", func(t *testing.T) { testLCSTokens[uint32](t, d, rt) })
 		t.Run("u64", func(t *testing.T) { testLCSTokens[uint64](t, d, rt) })
 	})
+}
+
+// TestLCSDivided cuts pairs many times, and pieces that are wider than is stored.
+func TestLCSDivided(t *testing.T) {
+	ways, piece, group := lcsWays, lcsPieceColumns, lcsGroupColumns
+	defer func() { lcsWays, lcsPieceColumns, lcsGroupColumns = ways, piece, group }()
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		r := rand.New(rand.NewPCG(1, 9))
+		bands := 9
+		if d.slow {
+			bands = 4
+		}
+		lcsWays, lcsPieceColumns, lcsGroupColumns = 2, 64, 200
+		for _, letters := range []int{2, 90} {
+			a, b := randomTokens[uint16](r, bands*512+100, letters), randomTokens[uint16](r, 700, letters)
+			checkLCS(t, rt, a, b, "%d letters", letters)
+			checkLCS(t, rt, b[:300], a[:1000], "%d letters, wide", letters)
+		}
+		same := randomTokens[uint16](r, 1600, 1<<15)
+		checkLCS(t, rt, same, same, "the same")
+		checkLCS(t, rt, same, append(same[800:1600:1600], same[:800]...), "turned")
+	})
+}
+
+// checkMatches holds matches against what every longest common subsequence is.
+func checkMatches[T Token](t *testing.T, a, b []T, matches []Match, length int) {
+	total, i, j := 0, 0, 0
+	for _, m := range matches {
+		require.True(t, m.Len > 0 && m.A >= i && m.B >= j && (m.A > i || m.B > j || i == 0), "%v behind %d, %d", m, i, j)
+		for k := range m.Len {
+			require.Equal(t, a[m.A+k], b[m.B+k])
+		}
+		total, i, j = total+m.Len, m.A+m.Len, m.B+m.Len
+	}
+	require.LessOrEqual(t, i, len(a))
+	require.LessOrEqual(t, j, len(b))
+	require.Equal(t, length, total)
+}
+
+// TestLCSLong has 2^20 letters; on host devices the other sequence is shorter, for
+// the time that the table takes.
+func TestLCSLong(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		m, n := 1<<20, 1<<15
+		switch {
+		case d.name == "cuda":
+			n = 1 << 20
+		case d.slow:
+			m, n = 5000, 300
+		}
+		r := rand.New(rand.NewPCG(20, 20))
+		a, b := randomTokens[byte](r, m, 4), randomTokens[byte](r, n, 4)
+		length, err := LCSLength(t.Context(), rt, a, b)
+		require.NoError(t, err)
+		matches, err := LCSMatches(t.Context(), rt, a, b)
+		require.NoError(t, err)
+		checkMatches(t, a, b, matches, length)
+		prefixes, err := LCSPrefixes(t.Context(), rt, a, b)
+		require.NoError(t, err)
+		require.Equal(t, length, int(prefixes[n]))
+	})
+}
+
+// TestLCSRandomPairs has thousands of short pairs, in which every kind of path
+// occurs.
+func TestLCSRandomPairs(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		r := rand.New(rand.NewPCG(8, 8))
+		pairs, longest := 3000, 70
+		if d.slow {
+			pairs, longest = 40, 40
+		}
+		for range pairs {
+			letters := 1 + r.IntN(6)
+			a, b := randomTokens[byte](r, r.IntN(longest), letters), randomTokens[byte](r, r.IntN(longest), letters)
+			checkLCS(t, rt, a, b, "%q %q", a, b)
+		}
+	})
+}
+
+func TestLCSConcurrent(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		var calls sync.WaitGroup
+		for k := range 6 {
+			calls.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(k), 5))
+				a, b := randomTokens[uint32](r, 1100, 50), randomTokens[uint32](r, 100+k, 50)
+				_, want := referenceLCS(a, b)
+				got, err := LCSMatches(context.Background(), rt, a, b)
+				assert.NoError(t, err)
+				assert.Equal(t, want, got)
+				m, err := LCSMatrix(context.Background(), rt, [][]uint32{a[:50], b}, [][]uint32{a})
+				assert.NoError(t, err)
+				assert.Equal(t, [][]uint32{{lengthLCS(a[:50], a)}, {lengthLCS(b, a)}}, m)
+			})
+		}
+		calls.Wait()
+	})
+}
+
+func FuzzLCS(f *testing.F) {
+	dev, err := cpu.Open(cpu.WithMemoryChecks())
+	rt, err := runtimeOn(dev, err)
+	require.NoError(f, err)
+	f.Cleanup(func() { require.NoError(f, rt.Close()) })
+	f.Add([]byte("XMJYAUZ"), []byte("MZJAWXU"))
+	f.Add([]byte(strings.Repeat("ab", 40)), []byte(strings.Repeat("ba", 33)))
+	f.Add([]byte{}, []byte{0})
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		if len(a) > 1500 || len(b) > 1500 {
+			return
+		}
+		checkLCS(t, rt, a, b, "%q %q", a, b)
+		m, err := LCSSelfMatrix(t.Context(), rt, [][]byte{a, b})
+		require.NoError(t, err)
+		n := lengthLCS(a, b)
+		require.Equal(t, [][]uint32{{uint32(len(a)), n}, {n, uint32(len(b))}}, m)
+	})
+}
+
+// TestLCSPlan lays out problems without a device.
+func TestLCSPlan(t *testing.T) {
+	problems := []twin.LCSProblem{{Rows: 10 * 1024, Columns: 1000, Directions: 2, Keep: 3}, {Rows: 5, Columns: 33, Directions: 1}}
+	w := lcsPlan(problems, 1024, 100, 1<<20)
+	require.Equal(t, []any{int64(21), int64(21), int64(3)}, []any{w.units, w.blocks, w.crossings})
+	require.Equal(t, []uint64{0, 20}, []uint64{problems[0].Units, problems[1].Units})
+	require.Equal(t, []uint64{0, 2 * 3 * 32}, []uint64{problems[0].Kept, problems[1].Kept})
+	require.Equal(t, []uint64{10, 1}, []uint64{problems[0].Slots, problems[1].Slots})
+	require.Equal(t, uint64(2*10*32), problems[1].Ring)
+	require.Equal(t, w.ringAt+align256((2*10*32+2)*8), w.size)
+	for _, at := range []int64{w.lengthsAt, w.problemsAt, w.crossingsAt, w.keptAt, w.ringAt} {
+		require.Zero(t, at%256)
+	}
+	// With room for the carries of 4 bands of each problem, 3 blocks.
+	w = lcsPlan(problems, 1024, 100, 4*(2*32+2)*8)
+	require.Equal(t, int64(3), w.blocks)
+	require.Equal(t, []uint64{4, 1}, []uint64{problems[0].Slots, problems[1].Slots})
+	w = lcsPlan(problems, 1024, 100, 1)
+	require.Equal(t, int64(1), w.blocks)
+	require.Equal(t, []uint64{2, 1}, []uint64{problems[0].Slots, problems[1].Slots})
 }

@@ -3,6 +3,7 @@ package emu_test
 import (
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/ptxrun/ptxrun"
 	"github.com/ptxrun/ptxrun/internal/twin"
@@ -52,6 +53,14 @@ func lcsCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n int64) []c
 			}
 		}
 		return []crossing{{uint32(bands - 1), []value{memory(problems), scalar(uint64(2)), memory(kept), result(make([]uint64, bands-1))}}}
+	case "tiled":
+		cells := func(n int64) []uint32 { return slices.Repeat([]uint32{3}, int(n)) }
+		diagonal := uint64(0)
+		if rows > 256 && columns > 256 {
+			diagonal = 1
+		}
+		return []crossing{{uint32(diagonal + 1), []value{memory(letters(rows)), scalar(uint64(rows)), memory(letters(columns)), scalar(uint64(columns)),
+			result(cells(rows)), result(cells(columns)), result(cells(ceilDiv(rows, 256))), scalar(diagonal), scalar(uint64(0))}}}
 	case "trace":
 		return []crossing{lcsTrace(letters, min(n*5, band), columns, size, band)}
 	}
@@ -123,7 +132,7 @@ func lcsMany(letters func(int64) []byte, n, band int64) crossing {
 		counts[len(counts)-1] |= twin.LCSTextEnd
 	}
 	end := uint64(len(counts))
-	slices := []twin.LCSSlice{{Steps: end}, {Band: 1, Steps: starts[2]}, {Band: 1, Step: starts[2], Steps: end - starts[2], Text: 2}}
-	return crossing{3, []value{memory(letters(int64(at))), memory(letters(int64(end * twin.LCSStep))), memory(lanes), memory(slices), memory(counts),
+	parts := []twin.LCSSlice{{Steps: end}, {Band: 1, Steps: starts[2]}, {Band: 1, Step: starts[2], Steps: end - starts[2], Text: 2}}
+	return crossing{3, []value{memory(letters(int64(at))), memory(letters(int64(end * twin.LCSStep))), memory(lanes), memory(parts), memory(counts),
 		memory([]uint32{2, 0, 3, 1, 0}), result(make([]uint32, 16)), scalar(uint64(4)), scalar(uint32(twin.LCSByRow))}}
 }

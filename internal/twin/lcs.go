@@ -75,3 +75,57 @@ func lcsSquare(table []int32, a, b []byte, i, iEnd, j, jEnd int64) {
 		above = row
 	}
 }
+
+// LCSTiled fills the squares of tile by tile cells on one anti-diagonal, from row
+// first of squares on, a block each. right has the cells of the last column in
+// each row so far, lower those of the last row in each column, corners the cell
+// before a square's first row and column.
+//
+// Parameters: a, m, b, n, right, lower, corners, diagonal, first.
+func LCSTiled[T Unsigned](tile int64) driver.Twin {
+	return func(l *driver.TwinLaunch) error {
+		aAt, m, bAt, n := l.Args.Ptr(), int64(l.Args.Uint64()), l.Args.Ptr(), int64(l.Args.Uint64())
+		rightAt, lowerAt, cornersAt := l.Args.Ptr(), l.Args.Ptr(), l.Args.Ptr()
+		diagonal, first := int64(l.Args.Uint64()), int64(l.Args.Uint64())
+		a, err := driver.Slice[T](l.Mem, aAt, m)
+		if err != nil {
+			return err
+		}
+		b, err := driver.Slice[T](l.Mem, bAt, n)
+		if err != nil {
+			return err
+		}
+		right, err := driver.Slice[uint32](l.Mem, rightAt, m)
+		if err != nil {
+			return err
+		}
+		lower, err := driver.Slice[uint32](l.Mem, lowerAt, n)
+		if err != nil {
+			return err
+		}
+		corners, err := driver.Slice[uint32](l.Mem, cornersAt, ceilDiv(m, tile))
+		if err != nil {
+			return err
+		}
+		l.Parallel(int64(l.Grid.X), func(k int64) {
+			row, column := first+k, diagonal-first-k
+			rows, columns := a[row*tile:min(m, (row+1)*tile)], b[column*tile:min(n, (column+1)*tile)]
+			left, up := right[row*tile:][:len(rows)], lower[column*tile:][:len(columns)]
+			corner := corners[row]
+			corners[row] = up[len(up)-1]
+			for i, x := range rows {
+				before, cell := corner, left[i]
+				corner = left[i]
+				for j, y := range columns {
+					above := up[j]
+					if cell = max(cell, above); x == y {
+						cell = before + 1
+					}
+					before, up[j] = above, cell
+				}
+				left[i] = cell
+			}
+		})
+		return nil
+	}
+}

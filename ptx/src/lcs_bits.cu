@@ -1,7 +1,8 @@
-// The bit-parallel kernels of the longest common subsequence.
+// The kernels of the longest common subsequence for letters of one width.
 // PTXRUN_TYPE is the type of a letter, PTXRUN_NAME its name in the kernels.
 
 #include "lcs_many.cuh"
+#include "lcs_tiled.cuh"
 
 #define KERNEL(block) extern "C" __global__ void __launch_bounds__(ptxrun::block)
 
@@ -25,6 +26,11 @@
     lcs_many_##t(const T *a, const T *b, const ptxrun::LCSLane *lanes, const ptxrun::LCSSlice *slices, const uint8_t *counts, \
                  const uint32_t *columns, uint32_t *results, uint64_t stride, uint32_t where) { \
         ptxrun::lcs_many(a, b, lanes, slices, counts, columns, results, stride, where); \
+    } \
+    KERNEL(lcs_tile) \
+    lcs_tiled_##t(const T *a, uint64_t m, const T *b, uint64_t n, uint32_t *right, uint32_t *lower, uint32_t *corners, uint64_t diagonal, \
+                  uint64_t first) { \
+        ptxrun::lcs_tiled(a, m, b, n, right, lower, corners, diagonal, first); \
     }
 
 KERNELS(PTXRUN_NAME, PTXRUN_TYPE)
