@@ -150,7 +150,7 @@ func checkMatches[T Token](t *testing.T, a, b []T, matches []Match, length int) 
 // the time that the table takes.
 func TestLCSLong(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
-		m, n := 1<<20, 1<<15
+		m, n := 1<<20, 1<<14
 		switch {
 		case d.name == "cuda":
 			n = 1 << 20

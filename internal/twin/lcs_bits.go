@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"runtime"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/ptxrun/ptxrun/driver"
@@ -321,9 +322,13 @@ func lcsSweep[T Unsigned](u *lcsUnit, rows *lcsRows[T], a, b []T) (length uint64
 	for w := range words {
 		var in uint64
 		if u.before != nil {
-			for int64(w) >= there {
+			for tries := 0; int64(w) >= there; tries++ {
 				if there = u.before.Load(); int64(w) >= there {
-					runtime.Gosched()
+					if tries < 1000 {
+						runtime.Gosched()
+					} else {
+						time.Sleep(50 * time.Microsecond) // the core is another program's for now
+					}
 				}
 			}
 			in = u.in[w]
