@@ -95,6 +95,7 @@ func lcsDistinct[T Token](a []T) int64 {
 // bands.
 type lcsWork struct {
 	problems                                    []twin.LCSProblem
+	alone                                       bool // one from the front: a parameter, not memory
 	units, blocks                               int64
 	lengthsAt, problemsAt, keptAt, ringAt, size int64 // bytes from the start
 	crossings, crossingsAt                      int64
@@ -104,7 +105,7 @@ type lcsWork struct {
 // crossings and places in what is kept and between bands. With fewer blocks less
 // lies between bands: workspace bounds it as far as a block does.
 func lcsPlan(problems []twin.LCSProblem, rows, blocks, workspace int64) lcsWork {
-	w := lcsWork{problems: problems}
+	w := lcsWork{problems: problems, alone: len(problems) == 1 && problems[0].A == 0 && problems[0].B == 0 && problems[0].Directions == 1}
 	var kept, perSlot, most int64
 	for i := range problems {
 		q := &problems[i]
@@ -143,31 +144,39 @@ func (p *lcsPair) ringBytes(q *twin.LCSProblem) int64 {
 	return int64(q.Directions) * min(p.bands(q), p.blocks+1) * lcsChunks(q.Columns) * 8
 }
 
-// workspace is the bytes that carries between bands may take.
-func (p *lcsPair) workspace(wanted int64) (int64, error) {
-	if wanted <= lcsWorkspace {
-		return lcsWorkspace, nil
+// plan is lcsPlan for this device. Carries between bands take no more than a
+// quarter of the memory that is free, or what is always taken.
+func (p *lcsPair) plan(problems []twin.LCSProblem) (lcsWork, error) {
+	wanted, workspace := int64(0), int64(lcsWorkspace)
+	for i := range problems {
+		wanted += p.ringBytes(&problems[i])
 	}
-	free, _, err := p.s.rt.dev.MemInfo()
-	return max(lcsWorkspace, free/4), err
+	if wanted > workspace {
+		free, _, err := p.s.rt.dev.MemInfo()
+		if err != nil {
+			return lcsWork{}, err
+		}
+		workspace = max(workspace, free/4)
+	}
+	return lcsPlan(problems, p.rows, p.blocks, workspace), nil
 }
 
 // run gives the stream a pass over the problems. The workspace at the returned
 // address is the caller's to free.
 func (p *lcsPair) run(ctx context.Context, problems []twin.LCSProblem) (w lcsWork, at driver.Ptr, err error) {
-	wanted := int64(0)
-	for i := range problems {
-		wanted += p.ringBytes(&problems[i])
-	}
-	workspace, err := p.workspace(wanted)
-	if err != nil {
+	if w, err = p.plan(problems); err != nil {
 		return w, 0, err
 	}
-	w = lcsPlan(problems, p.rows, p.blocks, workspace)
 	if at, err = p.s.alloc(w.size); err != nil {
 		return w, 0, err
 	}
-	if err = cmp.Or(p.s.s.Fill(at, 0, w.problemsAt), p.s.upload(ctx, at+driver.Ptr(w.problemsAt), bytesOf(problems)), p.launch(&w, at)); err != nil {
+	if err = p.s.s.Fill(at, 0, w.problemsAt); err == nil && !w.alone {
+		err = p.s.upload(ctx, at+driver.Ptr(w.problemsAt), bytesOf(problems))
+	}
+	if err == nil {
+		err = p.launch(&w, at)
+	}
+	if err != nil {
 		p.s.free(at)
 	}
 	return w, at, err
@@ -185,7 +194,13 @@ func (p *lcsPair) launch(w *lcsWork, at driver.Ptr) error {
 		}
 	}
 	place := func(offset int64) driver.Ptr { return at + driver.Ptr(offset) }
-	args := driver.NewArgs().Ptr(p.a).Ptr(p.b).Ptr(place(w.problemsAt)).Uint64(uint64(len(w.problems))).Uint64(uint64(w.units)).
+	args := driver.NewArgs().Ptr(p.a).Ptr(p.b)
+	if only := w.problems[0]; w.alone {
+		args.Ptr(0).Uint64(0).Uint64(only.Rows).Uint64(only.Columns).Uint64(only.Keep).Uint64(only.Slots)
+	} else {
+		args.Ptr(place(w.problemsAt)).Uint64(uint64(len(w.problems))).Uint64(0).Uint64(0).Uint64(0).Uint64(0)
+	}
+	args.Uint64(uint64(w.units)).
 		Ptr(place(w.ringAt)).Ptr(place(w.keptAt)).Ptr(place(w.lengthsAt)).Ptr(at)
 	return p.s.launch(p.pass, uint64(w.blocks), cells, args)
 }
@@ -212,37 +227,33 @@ func (s *Stream) lcsLength(ctx context.Context, size, distinct int64, a, b []byt
 	if err != nil {
 		return 0, err
 	}
-	problem := []twin.LCSProblem{{Rows: uint64(int64(len(a)) / size), Columns: uint64(int64(len(b)) / size), Directions: 1}}
-	workspace, err := p.workspace(p.ringBytes(&problem[0]))
+	w, err := p.plan([]twin.LCSProblem{{Rows: uint64(int64(len(a)) / size), Columns: uint64(int64(len(b)) / size), Directions: 1}})
 	if err != nil {
 		return 0, err
 	}
-	w := lcsPlan(problem, p.rows, p.blocks, workspace)
-	// Short sequences travel with the head of the workspace, in one copy.
-	aAt := align256(w.size)
-	bAt := aAt + align256(int64(len(a)))
-	total := bAt + int64(len(b))
-	at, err := s.alloc(total)
+	// What the device begins with lies together, so that short sequences and the
+	// head of the workspace go there in one copy.
+	aBytes := align256(int64(len(a)))
+	both := aBytes + align256(int64(len(b)))
+	data, err := s.alloc(both + w.size)
 	if err != nil {
 		return 0, err
 	}
-	defer s.free(at)
-	p.a, p.b = at+driver.Ptr(aAt), at+driver.Ptr(bAt)
-	if total <= keptPinned {
-		host, err := s.mapped(total)
+	defer s.free(data)
+	p.a, p.b = data, data+driver.Ptr(aBytes)
+	at := data + driver.Ptr(both)
+	if n := both + w.problemsAt; n <= keptPinned {
+		host, err := s.mapped(n)
 		if err != nil {
 			return 0, err
 		}
-		clear(host.Bytes[:aAt])
-		copy(host.Bytes[w.problemsAt:], bytesOf(problem))
-		copy(host.Bytes[aAt:], a)
-		copy(host.Bytes[bAt:], b)
-		err = s.s.CopyToDevice(at, host.Bytes[:total])
-		if err != nil {
+		copy(host.Bytes, a)
+		copy(host.Bytes[aBytes:], b)
+		clear(host.Bytes[both:n])
+		if err := s.s.CopyToDevice(data, host.Bytes[:n]); err != nil {
 			return 0, err
 		}
-	} else if err := cmp.Or(s.s.Fill(at, 0, w.problemsAt), s.upload(ctx, at+driver.Ptr(w.problemsAt), bytesOf(problem)),
-		s.upload(ctx, p.a, a), s.upload(ctx, p.b, b)); err != nil {
+	} else if err := cmp.Or(s.upload(ctx, p.a, a), s.upload(ctx, p.b, b), s.s.Fill(at, 0, w.problemsAt)); err != nil {
 		return 0, err
 	}
 	if err := p.launch(&w, at); err != nil {

@@ -40,8 +40,12 @@ func lcsCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n int64) []c
 	case "pass":
 		units := uint64(2*bands + ceilDiv(int64(other.Rows), band))
 		// Two blocks and three bands' carries: they wrap.
-		return []crossing{{2, []value{memory(letters(rows)), memory(letters(columns)), memory(problems), scalar(uint64(2)), scalar(units),
-			memory(make([]uint64, 3*3*chunks)), result(make([]uint32, 2*bands*chunks)), result(make([]uint64, 2)), memory(make([]uint64, 1))}}}
+		return []crossing{{2, []value{memory(letters(rows)), memory(letters(columns)), memory(problems), scalar(uint64(2)),
+			scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(units),
+			memory(make([]uint64, 3*3*chunks)), result(make([]uint32, 2*bands*chunks)), result(make([]uint64, 2)), memory(make([]uint64, 1))}},
+			{2, []value{memory(letters(rows)), memory(letters(columns)), {scalar: make([]byte, 8)}, scalar(uint64(0)),
+				scalar(uint64(rows)), scalar(uint64(columns)), scalar(uint64(bands)), scalar(uint64(3)), scalar(uint64(bands)),
+				memory(make([]uint64, 3*chunks)), result(make([]uint32, chunks)), result(make([]uint64, 1)), memory(make([]uint64, 1))}}}
 	case "cross":
 		if bands == 1 {
 			return nil

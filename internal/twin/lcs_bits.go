@@ -195,16 +195,24 @@ type lcsUnit struct {
 // its boundaries are kept. bandRows is the rows of a kernel's band. The words
 // between bands and the ticket are the kernel's own.
 //
-// Parameters: a, b, problems, count, units, ring, kept, lengths, ticket.
+// A count of 0 is the one problem that the next four parameters describe, in one
+// direction.
+//
+// Parameters: a, b, problems, count, rows, columns, keep, slots, units, ring,
+// kept, lengths, ticket.
 func LCSPass[T Unsigned](bandRows int64) driver.Twin {
 	return func(l *driver.TwinLaunch) error {
 		aAt, bAt, problemsAt, count := l.Args.Ptr(), l.Args.Ptr(), l.Args.Ptr(), int64(l.Args.Uint64())
+		only := LCSProblem{Rows: l.Args.Uint64(), Columns: l.Args.Uint64(), Directions: 1, Keep: l.Args.Uint64(), Slots: l.Args.Uint64()}
 		l.Args.Uint64()
 		l.Args.Ptr()
 		keptAt, lengthsAt := l.Args.Ptr(), l.Args.Ptr()
 		problems, err := driver.Slice[LCSProblem](l.Mem, problemsAt, count)
 		if err != nil {
 			return err
+		}
+		if count == 0 {
+			problems, count = []LCSProblem{only}, 1
 		}
 		var aLen, bLen, keptLen uint64
 		for i := range problems {

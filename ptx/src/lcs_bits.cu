@@ -9,9 +9,9 @@
 #define KERNELS(t, T) KERNELS_NAMED(t, T)
 #define KERNELS_NAMED(t, T) \
     KERNEL(warp_size) \
-    lcs_pass_##t(const T *a, const T *b, const ptxrun::LCSProblem *problems, uint64_t count, uint64_t units, uint64_t *ring, \
-                 uint32_t *kept, uint64_t *lengths, uint64_t *ticket) { \
-        ptxrun::lcs_pass(a, b, problems, count, units, ring, kept, lengths, ticket); \
+    lcs_pass_##t(const T *a, const T *b, const ptxrun::LCSProblem *problems, uint64_t count, uint64_t rows, uint64_t columns, uint64_t keep, \
+                 uint64_t slots, uint64_t units, uint64_t *ring, uint32_t *kept, uint64_t *lengths, uint64_t *ticket) { \
+        ptxrun::lcs_pass(a, b, problems, count, rows, columns, keep, slots, units, ring, kept, lengths, ticket); \
     } \
     KERNEL(lcs_cross_block) \
     lcs_cross_##t(const ptxrun::LCSProblem *problems, uint64_t count, const uint32_t *kept, uint64_t *crossings) { \

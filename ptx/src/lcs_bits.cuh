@@ -341,15 +341,18 @@ struct LCSBetween : LCSFlow {
 };
 
 // lcs_pass goes through the tables of all problems. lengths[p] becomes the length
-// of problem p's longest common subsequence, where rows and columns are above 0.
+// of problem p's longest common subsequence, where rows and columns are above 0. A
+// count of 0 is the one problem that the next four parameters describe, in one
+// direction.
 //
 // Bands are taken by ticket, so that a band's predecessor is done or running. The
 // words that band k hands on are overwritten by those of band k+slots: with more
 // slots than blocks, band k+1 has read them by then, because it and all bands
 // after it would still be running otherwise.
 template <class T>
-__device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProblem *problems, uint64_t count, uint64_t units,
-                                         uint64_t *ring, uint32_t *kept, uint64_t *lengths, uint64_t *ticket) {
+__device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProblem *problems, uint64_t count, uint64_t only_rows,
+                                         uint64_t only_columns, uint64_t only_keep, uint64_t only_slots, uint64_t units, uint64_t *ring,
+                                         uint32_t *kept, uint64_t *lengths, uint64_t *ticket) {
     using Band = LCSBand<T>;
     extern __shared__ unsigned char dynamic_shared[];
     Band &band = *reinterpret_cast<Band *>(dynamic_shared);
@@ -359,16 +362,21 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
         if (lane == 0) unit = atomic_add(ticket, uint64_t(1));
         unit = shuffle(unit, 0);
         if (unit >= units) return;
-        const LCSProblem *const p = LCSProblem::find(problems, count, unit, &LCSProblem::units);
-        const uint64_t rows = p->rows, columns = p->columns, keep = p->keep, slots = p->slots;
+        LCSProblem p = {0, only_rows, 0, only_columns, 0, 1, only_keep, 0, 0, 0, only_slots};
+        uint64_t problem = 0;
+        if (count > 0) {
+            problem = LCSProblem::find(problems, count, unit, &LCSProblem::units) - problems;
+            p = problems[problem];
+        }
+        const uint64_t rows = p.rows, columns = p.columns, keep = p.keep, slots = p.slots;
         const uint64_t bands = ceil_div<uint64_t>(rows, Band::rows), chunks = ceil_div<uint64_t>(columns, lcs_chunk);
-        const uint64_t local = unit - p->units;
-        const bool reverse = p->directions == 2 && local % 2 == 1;
-        const uint64_t number = p->directions == 2 ? local / 2 : local;
+        const uint64_t local = unit - p.units;
+        const bool reverse = p.directions == 2 && local % 2 == 1;
+        const uint64_t number = p.directions == 2 ? local / 2 : local;
 
-        band.prepare({a + p->a, rows, bands * Band::rows, reverse}, number * Band::rows, lane);
+        band.prepare({a + p.a, rows, bands * Band::rows, reverse}, number * Band::rows, lane);
 
-        uint64_t *const words = ring + p->ring + (reverse ? slots * chunks : 0);
+        uint64_t *const words = ring + p.ring + (reverse ? slots * chunks : 0);
         const uint64_t above = reverse ? bands - number - 1 : number + 1;  // bands above the last row's lower edge
         LCSBetween flow;
         flow.chunks = chunks;
@@ -378,11 +386,11 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
         flow.to_flag = number / slots + 1;
         flow.boundary = nullptr;
         if (keep > 0 && above > 0 && above % keep == 0)
-            flow.boundary = kept + p->kept + ((reverse ? bands / keep : 0) + above / keep - 1) * chunks;
+            flow.boundary = kept + p.kept + ((reverse ? bands / keep : 0) + above / keep - 1) * chunks;
         flow.begin();
         uint32_t v = ~0u;
-        band.sweep({b + p->b, columns, columns, reverse}, v, lane, flow);
-        if (number + 1 == bands && !reverse && lane == Band::lanes - 1) lengths[p - problems] = flow.length;
+        band.sweep({b + p.b, columns, columns, reverse}, v, lane, flow);
+        if (number + 1 == bands && !reverse && lane == Band::lanes - 1) lengths[problem] = flow.length;
     }
 }
 
