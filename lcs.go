@@ -139,6 +139,35 @@ func LCSLength[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LCSO
 	return length, cmp.Or(err, optionErr)
 }
 
+// LCSLengthBuffer is [LCSLength] of device buffers by [LCSBitParallel], in stream
+// order, into the one element of length. No two buffers overlap, but a and b may.
+// Errors are also ErrLength, ErrOverlap and ErrWrongDevice.
+func LCSLengthBuffer[T Token](s *Stream, length *Buffer[uint64], a, b *Buffer[T]) error {
+	const call = "LCSLengthBuffer"
+	if err := s.begin(call); err != nil {
+		return err
+	}
+	defer s.end()
+	if err := cmp.Or(length.check(call, "length", s.rt), a.check(call, "a", s.rt), b.check(call, "b", s.rt)); err != nil {
+		return err
+	}
+	if length.n != 1 {
+		return driver.Errorf(call, driver.ErrLength, "length has %d elements", length.n)
+	}
+	if err := cmp.Or(checkDisjoint(call, length.span("length"), a.span("a")), checkDisjoint(call, length.span("length"), b.span("b"))); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.n == 0 || b.n == 0 {
+		return s.s.Fill(length.ptr, 0, 8)
+	}
+	if a.n < b.n {
+		a, b = b, a
+	}
+	return named(call, s.lcsLengthOn(sizeOf[T](), length.ptr, a.ptr, a.n, b.ptr, b.n))
+}
+
 // LCSMatches returns a longest common subsequence of a and b as spans of both,
 // in rising order, each as long as it can be.
 //

@@ -266,6 +266,21 @@ func (s *Stream) lcsLength(ctx context.Context, size, distinct int64, a, b []byt
 	return int(v), err
 }
 
+// lcsLengthOn gives the stream the length for sequences that are on the device.
+func (s *Stream) lcsLengthOn(size int64, length, a driver.Ptr, m int64, b driver.Ptr, n int64) error {
+	p, err := newLCSPair(s, size, lcsLetters(int(size)))
+	if err != nil {
+		return err
+	}
+	p.a, p.b = a, b
+	w, at, err := p.run(context.Background(), []twin.LCSProblem{{Rows: uint64(m), Columns: uint64(n), Directions: 1}})
+	if err != nil {
+		return err
+	}
+	defer s.free(at)
+	return s.s.Copy(length, at+driver.Ptr(w.lengthsAt), 8)
+}
+
 // lcsLastRow is, a bit a column, where the length of a's common subsequence with
 // the columns so far grows.
 func (s *Stream) lcsLastRow(ctx context.Context, size, distinct int64, a, b []byte) ([]uint32, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ptxrun/ptxrun/driver"
 	"github.com/ptxrun/ptxrun/driver/cpu"
 	"github.com/ptxrun/ptxrun/internal/twin"
 )
@@ -184,6 +185,31 @@ func TestLCSRandomPairs(t *testing.T) {
 			a, b := randomTokens[byte](r, r.IntN(longest), letters), randomTokens[byte](r, r.IntN(longest), letters)
 			checkLCS(t, rt, a, b, "%q %q", a, b)
 		}
+	})
+}
+
+func TestLCSLengthBuffer(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		r := rand.New(rand.NewPCG(4, 4))
+		for _, size := range [][2]int{{0, 3}, {1500, 77}, {77, 1500}} {
+			x, y := randomTokens[uint32](r, size[0], 9), randomTokens[uint32](r, size[1], 9)
+			a, b, length := newGuarded[uint32](t, s, len(x), 1), newGuarded[uint32](t, s, len(y), 3), newGuarded[uint64](t, s, 1, 1)
+			require.NoError(t, a.CopyFrom(s, x))
+			require.NoError(t, b.CopyFrom(s, y))
+			require.NoError(t, LCSLengthBuffer(s, length.Buffer, a.Buffer, b.Buffer))
+			require.ErrorIs(t, LCSLengthBuffer(s, nil, a.Buffer, b.Buffer), driver.ErrNil)
+			require.ErrorIs(t, LCSLengthBuffer(s, length.whole, a.Buffer, b.Buffer), driver.ErrLength)
+			require.Equal(t, []uint64{uint64(lengthLCS(x, y))}, length.check(t, s, "length"))
+			require.Equal(t, x, append([]uint32{}, a.check(t, s, "a")...))
+			b.check(t, s, "b")
+		}
+		word, err := NewBuffer[uint64](rt, 1)
+		require.NoError(t, err)
+		require.ErrorIs(t, LCSLengthBuffer(s, word, word, word), driver.ErrOverlap)
+		require.NoError(t, word.Free())
+		require.NoError(t, s.Close())
 	})
 }
 

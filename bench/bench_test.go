@@ -26,7 +26,9 @@ var published = []string{
 	"call/empty", "call/scan/2^10",
 	"rle/encode/1", "rle/encode/2", "rle/encode/16", "rle/encode/256", "rle/encode/65536",
 	"rle/file/compress", "rle/file/decompress",
-	"lcs/spin-wait/1000", "lcs/spin-wait/16384",
+	"lcs/spin-wait/1000", "lcs/spin-wait/16384", "lcs/tiled/16384",
+	"lcs/pair/4/2^20", "lcs/pair/256/2^20", "lcs/pair/256/10^4", "lcs/tokens/10^5", "lcs/string/4/2^20",
+	"lcs/all/1000", "lcs/all/100", "lcs/cpu",
 	"agg/rewrite", "agg/small1000", "agg/cdp/1024", "agg/cdp/16384", "agg/cdp/131072", "agg/block/16384", "agg/warp/16384", "agg/hand/131072",
 }
 
