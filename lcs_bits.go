@@ -90,15 +90,16 @@ func lcsDistinct[T Token](a []T) int64 {
 	return n
 }
 
-// lcsWork is the workspace of one launch of the pass: in device memory the
-// ticket, the lengths, the problems, and what is kept; then the carries between
-// bands.
+// lcsWork is the workspace of one launch of the pass. What is zero at the start
+// lies in front: the ticket, the lengths, and the carries between bands.
 type lcsWork struct {
-	problems                                    []twin.LCSProblem
-	alone                                       bool // one from the front: a parameter, not memory
-	units, blocks                               int64
-	lengthsAt, problemsAt, keptAt, ringAt, size int64 // bytes from the start
-	crossings, crossingsAt                      int64
+	problems      []twin.LCSProblem
+	alone         bool // one from the front: parameters, not memory
+	units, blocks int64
+	crossings     int64
+
+	// Bytes from the start.
+	lengthsAt, ringAt, problemsAt, crossingsAt, keptAt, size int64
 }
 
 // lcsPlan lays the workspace of problems out and completes them: their units,
@@ -131,11 +132,11 @@ func lcsPlan(problems []twin.LCSProblem, rows, blocks, workspace int64) lcsWork 
 		ring += int64(q.Directions*q.Slots) * lcsChunks(q.Columns)
 	}
 	w.lengthsAt = 256
-	w.problemsAt = w.lengthsAt + align256(int64(len(problems))*8)
+	w.ringAt = w.lengthsAt + align256(int64(len(problems))*8)
+	w.problemsAt = w.ringAt + align256(ring*8)
 	w.crossingsAt = w.problemsAt + align256(int64(len(problems))*sizeOf[twin.LCSProblem]())
 	w.keptAt = w.crossingsAt + align256(w.crossings*8)
-	w.ringAt = w.keptAt + align256(kept*4)
-	w.size = w.ringAt + align256(ring*8)
+	w.size = w.keptAt + align256(kept*4)
 	return w
 }
 
@@ -170,39 +171,30 @@ func (p *lcsPair) run(ctx context.Context, problems []twin.LCSProblem) (w lcsWor
 	if at, err = p.s.alloc(w.size); err != nil {
 		return w, 0, err
 	}
-	if err = p.s.s.Fill(at, 0, w.problemsAt); err == nil && !w.alone {
-		err = p.s.upload(ctx, at+driver.Ptr(w.problemsAt), bytesOf(problems))
-	}
-	if err == nil {
-		err = p.launch(&w, at)
-	}
-	if err != nil {
+	if err = p.launch(ctx, &w, at); err != nil {
 		p.s.free(at)
 	}
 	return w, at, err
 }
 
-// launch runs the pass on a workspace whose head is there.
-func (p *lcsPair) launch(w *lcsWork, at driver.Ptr) error {
-	cells := int64(0)
-	for _, q := range w.problems {
-		cells += int64(min(float64(q.Rows)*float64(q.Columns), 1<<60))
-	}
-	if n := w.size - w.ringAt; n > 0 {
-		if err := p.s.s.Fill(at+driver.Ptr(w.ringAt), 0, n); err != nil {
-			return err
-		}
-	}
+// launch runs the pass on a workspace.
+func (p *lcsPair) launch(ctx context.Context, w *lcsWork, at driver.Ptr) error {
 	place := func(offset int64) driver.Ptr { return at + driver.Ptr(offset) }
+	if err := p.s.s.Fill(at, 0, w.problemsAt); err != nil {
+		return err
+	}
 	args := driver.NewArgs().Ptr(p.a).Ptr(p.b)
 	if only := w.problems[0]; w.alone {
 		args.Ptr(0).Uint64(0).Uint64(only.Rows).Uint64(only.Columns).Uint64(only.Keep).Uint64(only.Slots)
 	} else {
+		if err := p.s.upload(ctx, place(w.problemsAt), bytesOf(w.problems)); err != nil {
+			args.Release()
+			return err
+		}
 		args.Ptr(place(w.problemsAt)).Uint64(uint64(len(w.problems))).Uint64(0).Uint64(0).Uint64(0).Uint64(0)
 	}
-	args.Uint64(uint64(w.units)).
-		Ptr(place(w.ringAt)).Ptr(place(w.keptAt)).Ptr(place(w.lengthsAt)).Ptr(at)
-	return p.s.launch(p.pass, uint64(w.blocks), cells, args)
+	args.Uint64(uint64(w.units)).Ptr(place(w.ringAt)).Ptr(place(w.keptAt)).Ptr(place(w.lengthsAt)).Ptr(at)
+	return p.s.launch(p.pass, uint64(w.blocks), w.units, args)
 }
 
 // put brings both sequences to the device, in one piece of memory whose address
@@ -231,8 +223,6 @@ func (s *Stream) lcsLength(ctx context.Context, size, distinct int64, a, b []byt
 	if err != nil {
 		return 0, err
 	}
-	// What the device begins with lies together, so that short sequences and the
-	// head of the workspace go there in one copy.
 	aBytes := align256(int64(len(a)))
 	both := aBytes + align256(int64(len(b)))
 	data, err := s.alloc(both + w.size)
@@ -242,21 +232,21 @@ func (s *Stream) lcsLength(ctx context.Context, size, distinct int64, a, b []byt
 	defer s.free(data)
 	p.a, p.b = data, data+driver.Ptr(aBytes)
 	at := data + driver.Ptr(both)
-	if n := both + w.problemsAt; n <= keptPinned {
-		host, err := s.mapped(n)
+	if both <= keptPinned {
+		// In one copy, from memory that the copy need not wait for.
+		host, err := s.mapped(both)
 		if err != nil {
 			return 0, err
 		}
 		copy(host.Bytes, a)
 		copy(host.Bytes[aBytes:], b)
-		clear(host.Bytes[both:n])
-		if err := s.s.CopyToDevice(data, host.Bytes[:n]); err != nil {
+		if err := s.s.CopyToDevice(data, host.Bytes[:aBytes+int64(len(b))]); err != nil {
 			return 0, err
 		}
-	} else if err := cmp.Or(s.upload(ctx, p.a, a), s.upload(ctx, p.b, b), s.s.Fill(at, 0, w.problemsAt)); err != nil {
+	} else if err := cmp.Or(s.upload(ctx, p.a, a), s.upload(ctx, p.b, b)); err != nil {
 		return 0, err
 	}
-	if err := p.launch(&w, at); err != nil {
+	if err := p.launch(ctx, &w, at); err != nil {
 		return 0, err
 	}
 	if err := s.wait(ctx); err != nil {

@@ -151,12 +151,24 @@ func lcsTexts[T Unsigned](b []T, counts []uint8) (texts [][]T) {
 // length takes the rows from the top of the table over a text and returns the
 // length.
 func (r *lcsRows[T]) length(text []T) (length uint32) {
-	if len(r.v) == 1 {
+	switch len(r.v) {
+	case 1:
 		v := ^uint64(0)
 		for _, x := range text {
 			u := v & r.match[r.alphabet.number(x)]
 			s, carry := bits.Add64(v, u, 0)
 			v = s | (v ^ u)
+			length += uint32(carry)
+		}
+		return length
+	case 2:
+		v0, v1 := ^uint64(0), ^uint64(0)
+		for _, x := range text {
+			m := r.match[r.alphabet.number(x)*2:][:2]
+			u0, u1 := v0&m[0], v1&m[1]
+			s0, carry := bits.Add64(v0, u0, 0)
+			s1, carry := bits.Add64(v1, u1, carry)
+			v0, v1 = s0|(v0^u0), s1|(v1^u1)
 			length += uint32(carry)
 		}
 		return length
