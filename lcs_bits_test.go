@@ -155,7 +155,7 @@ func TestLCSLong(t *testing.T) {
 		switch {
 		case d.name == "cuda":
 			n = 1 << 20
-		case d.slow:
+		case d.slow || raceEnabled:
 			m, n = 5000, 300
 		}
 		r := rand.New(rand.NewPCG(20, 20))
@@ -177,7 +177,7 @@ func TestLCSRandomPairs(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
 		r := rand.New(rand.NewPCG(8, 8))
 		pairs, longest := 3000, 70
-		if d.slow {
+		if d.slow || raceEnabled {
 			pairs, longest = 40, 40
 		}
 		for range pairs {

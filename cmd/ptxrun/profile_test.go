@@ -21,8 +21,8 @@ func TestEmuProfile(t *testing.T) {
 	r = invoke(nil, "emu-profile", "--capability", "70", "--lines", "lcs", textFirst, textFinal)
 	require.Zero(t, r.code, r.stderr)
 	require.Contains(t, r.stdout, "length 1215")
-	require.Regexp(t, `(?m)^lcs_spinwait: 1 launches`, r.stderr)
-	require.Regexp(t, `line \d+ +ld\.volatile\.global`, r.stderr)
+	require.Regexp(t, `(?m)^lcs_\w+: 1 launches`, r.stderr)
+	require.Regexp(t, `line \d+ +ld\.global`, r.stderr)
 
 	requireFailed(t, invoke(nil, "emu-profile", "version"), exitUsage, "version launches no kernel")
 	requireFailed(t, invoke(nil, "emu-profile"), exitUsage, "<command>")
