@@ -70,9 +70,12 @@ func LCSMany[T Token](ctx context.Context, rt *Runtime, a []T, b [][]T) ([]uint3
 }
 
 func lcsMatrix[T Token](ctx context.Context, call string, rt *Runtime, a, b [][]T, self bool) ([][]uint32, error) {
-	results := make([]uint32, len(a)*len(b))
+	rows := make([][]uint32, len(a))
 	err := lcsBatchHost(ctx, call, rt, a, b, func(s *Stream) error {
-		bytes := int64(len(results)) * 4
+		if len(a) > math.MaxInt64/8/len(b) {
+			return driver.Errorf(call, driver.ErrOutOfMemory, "lengths of %d × %d pairs", len(a), len(b))
+		}
+		bytes := int64(len(a)) * int64(len(b)) * 4
 		out, err := s.alloc(bytes)
 		if err != nil {
 			return err
@@ -82,21 +85,22 @@ func lcsMatrix[T Token](ctx context.Context, call string, rt *Runtime, a, b [][]
 		if err := cmp.Or(s.s.Fill(out, 0, bytes), batch.run(ctx, s, out)); err != nil {
 			return err
 		}
+		results := make([]uint32, len(a)*len(b))
+		for i := range rows {
+			rows[i] = results[i*len(b):][:len(b):len(b)]
+		}
 		return s.download(ctx, bytesOf(results), out)
 	})
 	if err != nil {
 		return nil, err
 	}
-	rows := make([][]uint32, len(a))
-	for i := range rows {
-		rows[i] = results[i*len(b):][:len(b):len(b)]
-	}
 	return rows, nil
 }
 
 // LCSMatrixBuffer is [LCSMatrix] into a device buffer of len(a)·len(b) elements,
-// row after row, in stream order. It returns when the work is given to the
-// stream. Errors are also ErrLength for a buffer of another length.
+// row after row, in stream order. It returns when the sequences are copied, which
+// on CUDA is after the stream's earlier work, and the rest is given to the stream.
+// Errors are also ErrLength for a buffer of another length.
 func LCSMatrixBuffer[T Token](s *Stream, out *Buffer[uint32], a, b [][]T) error {
 	return lcsMatrixBuffer("LCSMatrixBuffer", s, out, a, b, false)
 }

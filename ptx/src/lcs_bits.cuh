@@ -21,8 +21,8 @@
 
 namespace ptxrun {
 
-// H200 not measured: a step of 8 columns is 4 words of match offsets, one vector
-// load, and keeps the lanes of a band within 248 columns.
+// A step of 8 columns is one vector load of offsets of match words, and keeps the
+// lanes of a band within 248 columns. Not tuned on a GPU.
 constexpr int lcs_columns = 8;                     // that a lane takes in a step
 constexpr int lcs_chunk = 32;                      // columns whose carries are one word
 constexpr int lcs_steps = lcs_chunk / lcs_columns;  // of a chunk
@@ -147,10 +147,10 @@ struct LCSAlphabet<uint8_t> {
 };
 
 // LCSBand is a band of rows in a warp's shared memory. The table of match words
-// is the last member: as many codes as the launch has memory for, a word a lane,
-// and the lanes that a narrow band leaves out read behind it.
+// lies behind it: as many codes as the launch has memory for, a word a lane, and
+// the lanes that a narrow band leaves out read behind that.
 template <class T>
-struct LCSBand {
+struct alignas(16) LCSBand {
     using Alphabet = LCSAlphabet<T>;
     static constexpr int lanes = Alphabet::lanes, rows = Alphabet::rows;
     static constexpr int delay = lanes / lcs_steps;  // chunks from the first lane to the last
@@ -161,7 +161,8 @@ struct LCSBand {
     alignas(16) uint16_t offsets[lcs_ring];  // of columns' match words, in bytes from those of code 0
     uint32_t valid[lanes];                   // the rows that have a letter
     Alphabet alphabet;
-    alignas(16) uint32_t match[lanes];  // and more
+
+    __device__ __forceinline__ uint32_t *match() { return reinterpret_cast<uint32_t *>(this + 1); }
 
     // prepare makes the match words of rows whose letters are at letter(i), or
     // nowhere if that is null.
@@ -177,12 +178,12 @@ struct LCSBand {
         }
         __syncwarp();
         const unsigned count = alphabet.build(valid, lane);
-        for (unsigned i = lane; i < count * lanes + (warp_size - lanes); i += warp_size) match[i] = 0;
+        for (unsigned i = lane; i < count * lanes + (warp_size - lanes); i += warp_size) match()[i] = 0;
         __syncwarp();
         if (lane < lanes) {
             const uint32_t rows_here = valid[lane];
             for (unsigned i = 0; i < 32; i++) {
-                if (rows_here >> i & 1) match[alphabet.code(alphabet.letters[lane * 32 + i]) * lanes + lane] |= 1u << i;
+                if (rows_here >> i & 1) match()[alphabet.code(alphabet.letters[lane * 32 + i]) * lanes + lane] |= 1u << i;
             }
         }
         __syncwarp();
@@ -217,7 +218,7 @@ struct LCSBand {
         const auto offset = [&](const LCSColumn<T> &c) {
             return uint16_t((c.there ? alphabet.code(c.letter) * (lanes * 4) : 0) | c.mark);
         };
-        const uint32_t ring_at = shared_address(offsets), match_at = shared_address(match) + lane * 4;
+        const uint32_t ring_at = shared_address(offsets), match_at = shared_address(match()) + lane * 4;
         const uint32_t lane_offset = match_at << 16 | match_at;
         offsets[lane] = offset(columns(lane));
         LCSColumn<T> next = columns(lcs_chunk + lane);
