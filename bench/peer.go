@@ -43,7 +43,7 @@ func (l *peerList) Set(v string) error {
 }
 
 // builtPeers are the names of the peers that peers/build.sh builds, by program.
-var builtPeers = []struct{ program, name string }{{"cub", "CUB"}, {"seeds", "seeds"}, {"torch", "torch"}, {"cdp", "dynamic parallelism"}}
+var builtPeers = []struct{ program, name string }{{"cub", "CUB"}, {"seeds", "seeds"}, {"torch", "torch"}, {"cdp", "dynamic parallelism"}, {"loop", "C loop"}}
 
 // peersBeside are the built peers in the folder of this program.
 func peersBeside() (l peerList) {
