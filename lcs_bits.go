@@ -32,8 +32,8 @@ var (
 	lcsGroupColumns int64 = 1 << 21
 )
 
-// lcsPair is two sequences on the device, with the kernels for their letters.
-type lcsPair struct {
+// lcsBits is two sequences on the device, with the kernels for their letters.
+type lcsBits struct {
 	s                        *Stream
 	pass, cross, trace, many kernel
 	rows                     int64 // of a band
@@ -41,15 +41,15 @@ type lcsPair struct {
 	a, b                     driver.Ptr
 }
 
-// newLCSPair makes the kernels ready for letters of size bytes, of which at most
+// newLCSBits makes the kernels ready for letters of size bytes, of which at most
 // distinct occur in a.
-func newLCSPair(s *Stream, size int64, distinct int64) (*lcsPair, error) {
+func newLCSBits(s *Stream, size int64, distinct int64) (*lcsBits, error) {
 	m, err := s.rt.module("lcs_" + widthName(size))
 	if err != nil {
 		return nil, err
 	}
 	shared := lcsShared(int(size), distinct)
-	named := func(stem string) kernel {
+	fitted := func(stem string) kernel {
 		k := m.kernel("lcs_" + stem + "_" + widthName(size))
 		if k.spec.Shared > 0 {
 			spec := *k.spec
@@ -58,16 +58,19 @@ func newLCSPair(s *Stream, size int64, distinct int64) (*lcsPair, error) {
 		}
 		return k
 	}
-	p := &lcsPair{s: s, pass: named("pass"), cross: named("cross"), trace: named("trace"), many: named("many"), rows: lcsRows(int(size))}
+	p := &lcsBits{s: s, pass: fitted("pass"), cross: fitted("cross"), trace: fitted("trace"), many: fitted("many"), rows: lcsRows(int(size))}
 	each, err := p.pass.Occupancy(lcsBitsBlock, shared)
 	if err != nil {
 		return nil, err
+	}
+	if s.rt.dev.Info().Capability == 0 {
+		each = 1 // twins have a band a core
 	}
 	p.blocks = int64(max(1, min(each, lcsPerMultiprocessor)) * s.rt.dev.Info().Multiprocessors)
 	return p, nil
 }
 
-func (p *lcsPair) bands(q *twin.LCSProblem) int64 { return ceilDiv(int64(q.Rows), p.rows) }
+func (p *lcsBits) bands(q *twin.LCSProblem) int64 { return ceilDiv(int64(q.Rows), p.rows) }
 
 func lcsChunks(columns uint64) int64 { return ceilDiv(int64(columns), 32) }
 
@@ -141,13 +144,13 @@ func lcsPlan(problems []twin.LCSProblem, rows, blocks, workspace int64) lcsWork 
 }
 
 // ringBytes is what the carries between all bands of a problem take.
-func (p *lcsPair) ringBytes(q *twin.LCSProblem) int64 {
+func (p *lcsBits) ringBytes(q *twin.LCSProblem) int64 {
 	return int64(q.Directions) * min(p.bands(q), p.blocks+1) * lcsChunks(q.Columns) * 8
 }
 
 // plan is lcsPlan for this device. Carries between bands take no more than a
 // quarter of the memory that is free, or what is always taken.
-func (p *lcsPair) plan(problems []twin.LCSProblem) (lcsWork, error) {
+func (p *lcsBits) plan(problems []twin.LCSProblem) (lcsWork, error) {
 	wanted, workspace := int64(0), int64(lcsWorkspace)
 	for i := range problems {
 		wanted += p.ringBytes(&problems[i])
@@ -164,7 +167,7 @@ func (p *lcsPair) plan(problems []twin.LCSProblem) (lcsWork, error) {
 
 // run gives the stream a pass over the problems. The workspace at the returned
 // address is the caller's to free.
-func (p *lcsPair) run(ctx context.Context, problems []twin.LCSProblem) (w lcsWork, at driver.Ptr, err error) {
+func (p *lcsBits) run(ctx context.Context, problems []twin.LCSProblem) (w lcsWork, at driver.Ptr, err error) {
 	if w, err = p.plan(problems); err != nil {
 		return w, 0, err
 	}
@@ -178,7 +181,7 @@ func (p *lcsPair) run(ctx context.Context, problems []twin.LCSProblem) (w lcsWor
 }
 
 // launch runs the pass on a workspace.
-func (p *lcsPair) launch(ctx context.Context, w *lcsWork, at driver.Ptr) error {
+func (p *lcsBits) launch(ctx context.Context, w *lcsWork, at driver.Ptr) error {
 	place := func(offset int64) driver.Ptr { return at + driver.Ptr(offset) }
 	if err := p.s.s.Fill(at, 0, w.problemsAt); err != nil {
 		return err
@@ -199,7 +202,7 @@ func (p *lcsPair) launch(ctx context.Context, w *lcsWork, at driver.Ptr) error {
 
 // put brings both sequences to the device, in one piece of memory whose address
 // is the caller's to free.
-func (p *lcsPair) put(ctx context.Context, a, b []byte) (driver.Ptr, error) {
+func (p *lcsBits) put(ctx context.Context, a, b []byte) (driver.Ptr, error) {
 	aBytes := align256(int64(len(a)))
 	at, err := p.s.alloc(aBytes + int64(len(b)))
 	if err != nil {
@@ -215,7 +218,7 @@ func (p *lcsPair) put(ctx context.Context, a, b []byte) (driver.Ptr, error) {
 
 // lcsLength is the length for two sequences that are not empty.
 func (s *Stream) lcsLength(ctx context.Context, size, distinct int64, a, b []byte) (int, error) {
-	p, err := newLCSPair(s, size, distinct)
+	p, err := newLCSBits(s, size, distinct)
 	if err != nil {
 		return 0, err
 	}
@@ -258,7 +261,7 @@ func (s *Stream) lcsLength(ctx context.Context, size, distinct int64, a, b []byt
 
 // lcsLengthOn gives the stream the length for sequences that are on the device.
 func (s *Stream) lcsLengthOn(size int64, length, a driver.Ptr, m int64, b driver.Ptr, n int64) error {
-	p, err := newLCSPair(s, size, lcsLetters(int(size)))
+	p, err := newLCSBits(s, size, lcsLetters(int(size)))
 	if err != nil {
 		return err
 	}
@@ -274,7 +277,7 @@ func (s *Stream) lcsLengthOn(size int64, length, a driver.Ptr, m int64, b driver
 // lcsLastRow is, a bit a column, where the length of a's common subsequence with
 // the columns so far grows.
 func (s *Stream) lcsLastRow(ctx context.Context, size, distinct int64, a, b []byte) ([]uint32, error) {
-	p, err := newLCSPair(s, size, distinct)
+	p, err := newLCSBits(s, size, distinct)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +299,7 @@ func (s *Stream) lcsLastRow(ctx context.Context, size, distinct int64, a, b []by
 
 // lcsMarks are the elements of a and of b that LCSMatches matches, as bits.
 func (s *Stream) lcsMarks(ctx context.Context, size, distinct int64, a, b []byte) (aMarks, bMarks []uint32, err error) {
-	p, err := newLCSPair(s, size, distinct)
+	p, err := newLCSBits(s, size, distinct)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -332,7 +335,7 @@ func (s *Stream) lcsMarks(ctx context.Context, size, distinct int64, a, b []byte
 // division at many rows at a time. The walk back is the last of all optimal
 // paths, in every row; so the last columns at which optimal paths cross rows lie
 // on it, all at once.
-func (p *lcsPair) divide(ctx context.Context, whole twin.LCSProblem) (pieces []twin.LCSProblem, err error) {
+func (p *lcsBits) divide(ctx context.Context, whole twin.LCSProblem) (pieces []twin.LCSProblem, err error) {
 	todo := []twin.LCSProblem{whole}
 	for len(todo) > 0 {
 		var large, next []twin.LCSProblem
@@ -363,7 +366,7 @@ func (p *lcsPair) divide(ctx context.Context, whole twin.LCSProblem) (pieces []t
 }
 
 // divideOnce cuts problems at their boundaries and appends the parts.
-func (p *lcsPair) divideOnce(ctx context.Context, problems, parts []twin.LCSProblem) ([]twin.LCSProblem, error) {
+func (p *lcsBits) divideOnce(ctx context.Context, problems, parts []twin.LCSProblem) ([]twin.LCSProblem, error) {
 	w, at, err := p.run(ctx, problems)
 	if err != nil {
 		return nil, err
@@ -395,7 +398,7 @@ func (p *lcsPair) divideOnce(ctx context.Context, problems, parts []twin.LCSProb
 
 // lcsTracing walks back over pieces.
 type lcsTracing struct {
-	p              *lcsPair
+	p              *lcsBits
 	aMarks, bMarks driver.Ptr
 }
 

@@ -361,7 +361,7 @@ func (b *lcsBatch[T]) flow(ctx context.Context, s *Stream, out driver.Ptr, patte
 		return nil
 	}
 	f := b.layout(patterns, texts)
-	p, err := newLCSPair(s, sizeOf[T](), lcsDistinct(f.letters))
+	p, err := newLCSBits(s, sizeOf[T](), lcsDistinct(f.letters))
 	if err != nil {
 		return err
 	}
@@ -487,7 +487,7 @@ func (f *lcsLayout[T]) slice(blocks int64, b *lcsBatch[T], patterns, texts []lcs
 func (b *lcsBatch[T]) chain(ctx context.Context, s *Stream, out driver.Ptr, rows, columns []lcsItem[T], from int) error {
 	letters, rowAt := lcsJoin(rows)
 	text, columnAt := lcsJoin(columns[from:])
-	p, err := newLCSPair(s, sizeOf[T](), lcsDistinct(letters))
+	p, err := newLCSBits(s, sizeOf[T](), lcsDistinct(letters))
 	if err != nil {
 		return err
 	}
@@ -532,7 +532,7 @@ func (b *lcsBatch[T]) chain(ctx context.Context, s *Stream, out driver.Ptr, rows
 }
 
 // chained gives the stream one launch of pairs and puts their lengths in place.
-func (b *lcsBatch[T]) chained(ctx context.Context, p *lcsPair, out driver.Ptr, problems []twin.LCSProblem, places []uint64) error {
+func (b *lcsBatch[T]) chained(ctx context.Context, p *lcsBits, out driver.Ptr, problems []twin.LCSProblem, places []uint64) error {
 	w, at, err := p.run(ctx, problems)
 	if err != nil {
 		return err

@@ -13,9 +13,10 @@ import (
 // tables a second.
 func lcsFigures(b *bencher) {
 	for _, size := range []int{1000, 16384} {
-		b.lcsStrategy(fmt.Sprintf("lcs/spin-wait/%d", size), size, ptxrun.LCSSpinWait)
+		b.lcsHost(fmt.Sprintf("lcs/spin-wait/%d", size), max(size>>b.scale, 1), ptxrun.LCSSpinWait)
 	}
-	b.lcsStrategy("lcs/tiled/16384", 16384, ptxrun.LCSTiled)
+	b.lcsHost("lcs/tiled/16384", max(16384>>b.scale, 1), ptxrun.LCSTiled)
+	b.lcsHost("lcs/pair/4/2^20", b.size(20), ptxrun.LCSBitParallel)
 
 	text := func(n int, seed uint64) []byte {
 		return elements(n, func(i uint64) byte { return byte(hash(seed<<32 | i)) })
@@ -23,7 +24,6 @@ func lcsFigures(b *bencher) {
 	tokens := func(n int, seed uint64) []uint32 {
 		return elements(n, func(i uint64) uint32 { return uint32(hash(seed<<32|i) % 30000) })
 	}
-	lcsPair(b, "lcs/pair/4/2^20", b.size(20), false, letters)
 	lcsPair(b, "lcs/pair/256/2^20", b.size(20), false, text)
 	lcsPair(b, "lcs/pair/256/10^4", max(10_000>>b.scale, 1), true, text)
 	lcsPair(b, "lcs/tokens/10^5", max(100_000>>b.scale, 1), false, tokens)
@@ -38,12 +38,14 @@ func cells(id string, n int, tables float64, call func(int) error) figure {
 	return figure{id: id, n: int64(n), amount: float64(n) * float64(n) * tables, unit: "GCUPS", slots: 1, batch: 1, call: call}
 }
 
-// lcsStrategy is a pair from and to host memory.
-func (b *bencher) lcsStrategy(id string, size int, strategy ptxrun.LCSStrategy) {
+// lcsHost is a pair of four letters from and to host memory.
+func (b *bencher) lcsHost(id string, n int, strategy ptxrun.LCSStrategy) {
 	b.figure(id, func() error {
-		n := max(size>>b.scale, 1)
 		x, y := letters(n, 1), letters(n, 2)
-		want := lcsLength(x, y)
+		want, err := onCPU(x, y)
+		if err != nil {
+			return err
+		}
 		f := cells(id, n, 1, func(int) error {
 			got, err := ptxrun.LCSLength(context.Background(), b.rt, x, y, ptxrun.WithLCSStrategy(strategy))
 			return lcsDiffers(got, want, err)
