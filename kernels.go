@@ -667,6 +667,8 @@ func lcsModule() ModuleSpec {
 		Kernels: []KernelSpec{
 			// a, m, b, n, table of -1, ticket: a u64 of 0
 			{Name: "lcs_spinwait", Params: []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr, ParamPtr}, Block: spinWaitBlock, Twin: twin.LCSSpinWait()},
+			// bits, n, out
+			{Name: "lcs_unpack", Params: []ParamKind{ParamPtr, ParamU64, ParamPtr}, Block: spinWaitBlock, Tile: spinWaitBlock, Twin: twin.LCSUnpack()},
 			// lengths, n, places, results
 			{Name: "lcs_place", Params: []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr}, Block: spinWaitBlock, Tile: spinWaitBlock, Twin: twin.LCSPlace()},
 		},

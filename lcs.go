@@ -232,7 +232,7 @@ func LCSPrefixes[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LC
 		if min(len(a), len(b)) > math.MaxUint32 {
 			return driver.Errorf(call, driver.ErrTooLarge, "%d and %d elements; their length may not fit 32 bits", len(a), len(b))
 		}
-		grows, err = s.lcsLastRow(ctx, sizeOf[T](), lcsDistinct(a), bytesOf(a), bytesOf(b))
+		grows, err = s.lcsGrowth(ctx, sizeOf[T](), lcsDistinct(a), bytesOf(a), bytesOf(b))
 		return err
 	})
 	if err := cmp.Or(err, optionErr); err != nil {
@@ -245,6 +245,35 @@ func LCSPrefixes[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LC
 		}
 	}
 	return out, nil
+}
+
+// LCSPrefixesBuffer is [LCSPrefixes] on device buffers, in stream order, into the
+// b.Len()+1 elements of out. No two buffers overlap, but a and b may. Errors are
+// also ErrLength, ErrOverlap and ErrWrongDevice.
+func LCSPrefixesBuffer[T Token](s *Stream, out *Buffer[uint32], a, b *Buffer[T]) error {
+	const call = "LCSPrefixesBuffer"
+	if err := s.begin(call); err != nil {
+		return err
+	}
+	defer s.end()
+	if err := cmp.Or(out.check(call, "out", s.rt), a.check(call, "a", s.rt), b.check(call, "b", s.rt)); err != nil {
+		return err
+	}
+	if out.n != b.n+1 {
+		return driver.Errorf(call, driver.ErrLength, "out has %d elements for %d and one more", out.n, b.n)
+	}
+	if err := cmp.Or(checkDisjoint(call, out.span("out"), a.span("a")), checkDisjoint(call, out.span("out"), b.span("b"))); err != nil {
+		return err
+	}
+	if min(a.n, b.n) > math.MaxUint32 {
+		return driver.Errorf(call, driver.ErrTooLarge, "%d and %d elements; their length may not fit 32 bits", a.n, b.n)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.n == 0 || b.n == 0 {
+		return s.s.Fill(out.ptr, 0, out.n*4)
+	}
+	return named(call, s.lcsPrefixesOn(call, sizeOf[T](), out.ptr, a.ptr, a.n, b.ptr, b.n))
 }
 
 func (s *Stream) lcsSpinWait(ctx context.Context, call string, size int64, a, b []byte) (int, error) {

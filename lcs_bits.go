@@ -274,9 +274,18 @@ func (s *Stream) lcsLengthOn(size int64, length, a driver.Ptr, m int64, b driver
 	return s.s.Copy(length, at+driver.Ptr(w.lengthsAt), 8)
 }
 
-// lcsLastRow is, a bit a column, where the length of a's common subsequence with
-// the columns so far grows.
-func (s *Stream) lcsLastRow(ctx context.Context, size, distinct int64, a, b []byte) ([]uint32, error) {
+// lastRow gives the stream a pass over sequences on the device, and returns
+// where, a bit a column, it is kept whether the length of a's common subsequence
+// with the columns so far grows. The workspace is the caller's to free.
+func (p *lcsBits) lastRow(ctx context.Context, m, n int64) (bits, workspace driver.Ptr, err error) {
+	q := twin.LCSProblem{Rows: uint64(m), Columns: uint64(n), Directions: 1}
+	q.Keep = uint64(p.bands(&q))
+	w, at, err := p.run(ctx, []twin.LCSProblem{q})
+	return at + driver.Ptr(w.keptAt), at, err
+}
+
+// lcsGrowth is the last row of sequences on the host.
+func (s *Stream) lcsGrowth(ctx context.Context, size, distinct int64, a, b []byte) ([]uint32, error) {
 	p, err := newLCSBits(s, size, distinct)
 	if err != nil {
 		return nil, err
@@ -286,15 +295,42 @@ func (s *Stream) lcsLastRow(ctx context.Context, size, distinct int64, a, b []by
 		return nil, err
 	}
 	defer s.free(data)
-	q := twin.LCSProblem{Rows: uint64(int64(len(a)) / size), Columns: uint64(int64(len(b)) / size), Directions: 1}
-	q.Keep = uint64(p.bands(&q))
-	w, at, err := p.run(ctx, []twin.LCSProblem{q})
+	n := int64(len(b)) / size
+	row, workspace, err := p.lastRow(ctx, int64(len(a))/size, n)
 	if err != nil {
 		return nil, err
 	}
-	defer s.free(at)
-	bits := make([]uint32, lcsChunks(q.Columns))
-	return bits, s.download(ctx, bytesOf(bits), at+driver.Ptr(w.keptAt))
+	defer s.free(workspace)
+	bits := make([]uint32, lcsChunks(uint64(n)))
+	return bits, s.download(ctx, bytesOf(bits), row)
+}
+
+// lcsPrefixesOn gives the stream the lengths for all prefixes of b, the empty one
+// too, of sequences on the device.
+func (s *Stream) lcsPrefixesOn(call string, size int64, out, a driver.Ptr, m int64, b driver.Ptr, n int64) error {
+	p, err := newLCSBits(s, size, lcsLetters(int(size)))
+	if err != nil {
+		return err
+	}
+	mod, err := s.rt.module("lcs")
+	if err != nil {
+		return err
+	}
+	p.a, p.b = a, b
+	row, workspace, err := p.lastRow(context.Background(), m, n)
+	if err != nil {
+		return err
+	}
+	defer s.free(workspace)
+	if err := s.s.Fill(out, 0, 4); err != nil {
+		return err
+	}
+	unpack, grows := mod.kernel("lcs_unpack"), out+4
+	if err := s.launch(unpack, unpack.tiles(n), n, driver.NewArgs().Ptr(row).Uint64(uint64(n)).Ptr(grows)); err != nil {
+		return err
+	}
+	sum := sumScanner(sumNames["sum_u32"], 4)
+	return s.scan(call, &sum, grows, grows, n, ScanOption{})
 }
 
 // lcsMarks are the elements of a and of b that LCSMatches matches, as bits.

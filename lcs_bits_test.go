@@ -188,7 +188,7 @@ func TestLCSRandomPairs(t *testing.T) {
 	})
 }
 
-func TestLCSLengthBuffer(t *testing.T) {
+func TestLCSBuffers(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
 		s, err := NewStream(rt)
 		require.NoError(t, err)
@@ -201,6 +201,11 @@ func TestLCSLengthBuffer(t *testing.T) {
 			require.NoError(t, LCSLengthBuffer(s, length.Buffer, a.Buffer, b.Buffer))
 			require.ErrorIs(t, LCSLengthBuffer(s, nil, a.Buffer, b.Buffer), driver.ErrNil)
 			require.ErrorIs(t, LCSLengthBuffer(s, length.whole, a.Buffer, b.Buffer), driver.ErrLength)
+			prefixes := newGuarded[uint32](t, s, len(y)+1, 2)
+			require.NoError(t, LCSPrefixesBuffer(s, prefixes.Buffer, a.Buffer, b.Buffer))
+			require.ErrorIs(t, LCSPrefixesBuffer(s, prefixes.whole, a.Buffer, b.Buffer), driver.ErrLength)
+			want, _ := referenceLCS(x, y)
+			requireSame(t, want, prefixes.check(t, s, "prefixes"), "%d × %d", len(x), len(y))
 			require.Equal(t, []uint64{uint64(lengthLCS(x, y))}, length.check(t, s, "length"))
 			require.Equal(t, x, append([]uint32{}, a.check(t, s, "a")...))
 			b.check(t, s, "b")
@@ -208,6 +213,7 @@ func TestLCSLengthBuffer(t *testing.T) {
 		word, err := NewBuffer[uint64](rt, 1)
 		require.NoError(t, err)
 		require.ErrorIs(t, LCSLengthBuffer(s, word, word, word), driver.ErrOverlap)
+		require.ErrorIs(t, LCSPrefixesBuffer(s, nil, word, word), driver.ErrNil)
 		require.NoError(t, word.Free())
 		require.NoError(t, s.Close())
 	})

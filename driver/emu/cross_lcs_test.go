@@ -12,6 +12,10 @@ import (
 // lcsCrossings are those of the longest common subsequence, of letters of the
 // width that the kernel is for.
 func lcsCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n int64) []crossing {
+	if part[1] == "unpack" {
+		words := elements(r, "u32", "", int(ceilDiv(n, 32)))
+		return []crossing{{uint32(ceilDiv(n, k.Tile)), []value{memory(words), scalar(uint64(n)), result(make([]uint32, n))}}}
+	}
 	if part[1] == "place" {
 		lengths, places := make([]uint64, n), make([]uint64, 2*n)
 		for i := range n {

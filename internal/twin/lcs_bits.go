@@ -603,3 +603,26 @@ func lcsWalk[T Unsigned](a, b []T, values []uint64, i int, f func(i, j int)) int
 	}
 	return i
 }
+
+// LCSUnpack stores n bits as numbers.
+//
+// Parameters: bits, n, out.
+func LCSUnpack() driver.Twin {
+	return func(l *driver.TwinLaunch) error {
+		bitsAt, n, outAt := l.Args.Ptr(), int64(l.Args.Uint64()), l.Args.Ptr()
+		words, err := driver.Slice[uint32](l.Mem, bitsAt, ceilDiv(n, 32))
+		if err != nil {
+			return err
+		}
+		out, err := driver.Slice[uint32](l.Mem, outAt, n)
+		if err != nil {
+			return err
+		}
+		pieces(l, n, func(lo, hi int64) {
+			for i := lo; i < hi; i++ {
+				out[i] = words[i/32] >> (i % 32) & 1
+			}
+		})
+		return nil
+	}
+}

@@ -58,6 +58,7 @@ func TestIllegalAddresses(t *testing.T) {
 		"lcs save":  {twin.LCSTrace[uint64](32), []arg{ptr(2, 8), ptr(2, 8), ptr(8, 8), u64(0), ptr(3, 4), u64(0), ptr(1, 4), ptr(1, 4)}},
 		"lcs many":  {twin.LCSMany[uint32](32), []arg{ptr(2, 4), ptr(16, 4), ptr(8, 8), ptr(4, 8), ptr(2, 1), ptr(1, 4), ptr(4, 4), u64(2), u32(1)}},
 		"lcs tiled": {twin.LCSTiled[uint16](64), []arg{ptr(n, 2), u64(n), ptr(n, 2), u64(n), ptr(n, 4), ptr(n, 4), ptr(2, 4), u64(1), u64(0)}},
+		"lcs bits":  {twin.LCSUnpack(), []arg{ptr(4, 4), u64(n), ptr(n, 4)}},
 		"lcs place": {twin.LCSPlace(), []arg{ptr(1, 8), u64(1), ptr(2, 8), ptr(2, 4)}},
 	}
 	for name, c := range cases {

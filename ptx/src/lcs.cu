@@ -76,3 +76,9 @@ extern "C" __global__ void __launch_bounds__(ptxrun::lcs_block)
     results[places[2 * i]] = length;
     if (places[2 * i + 1] != places[2 * i]) results[places[2 * i + 1]] = length;
 }
+
+// lcs_unpack stores n bits as numbers.
+extern "C" __global__ void __launch_bounds__(ptxrun::lcs_block) lcs_unpack(const uint32_t *bits, uint64_t n, uint32_t *out) {
+    const uint64_t i = uint64_t(blockIdx.x) * ptxrun::lcs_block + threadIdx.x;
+    if (i < n) out[i] = bits[i / 32] >> i % 32 & 1;
+}
