@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -168,6 +169,19 @@ func TestLCSLong(t *testing.T) {
 		prefixes, err := LCSPrefixes(t.Context(), rt, a, b)
 		require.NoError(t, err)
 		require.Equal(t, length, int(prefixes[n]))
+	})
+}
+
+// TestLCSText has two versions of a speech.
+func TestLCSText(t *testing.T) {
+	first, err := os.ReadFile("testdata/gettysburg-first.txt")
+	require.NoError(t, err)
+	final, err := os.ReadFile("testdata/gettysburg-final.txt")
+	require.NoError(t, err)
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		checkLCS(t, rt, first, final, "bytes")
+		a, b := Renumber(strings.Fields(string(first)), strings.Fields(string(final)))
+		checkLCS(t, rt, a, b, "words")
 	})
 }
 
