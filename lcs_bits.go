@@ -3,6 +3,7 @@ package ptxrun
 import (
 	"cmp"
 	"context"
+	"sort"
 
 	"github.com/ptxrun/ptxrun/driver"
 	"github.com/ptxrun/ptxrun/internal/twin"
@@ -110,7 +111,7 @@ type lcsWork struct {
 // lies between bands: workspace bounds it as far as a block does.
 func lcsPlan(problems []twin.LCSProblem, rows, blocks, workspace int64) lcsWork {
 	w := lcsWork{problems: problems, alone: len(problems) == 1 && problems[0].A == 0 && problems[0].B == 0 && problems[0].Directions == 1}
-	var kept, perSlot, most int64
+	var kept, most int64
 	for i := range problems {
 		q := &problems[i]
 		bands := ceilDiv(int64(q.Rows), rows)
@@ -120,32 +121,47 @@ func lcsPlan(problems []twin.LCSProblem, rows, blocks, workspace int64) lcsWork 
 		if q.Keep > 0 {
 			kept += int64(q.Directions) * (bands / int64(q.Keep)) * lcsChunks(q.Columns)
 		}
-		perSlot += int64(q.Directions) * lcsChunks(q.Columns) * 8
 		most = max(most, bands)
 	}
-	w.blocks = min(blocks, w.units)
-	if most > 1 && min(most, w.blocks+1) > workspace/perSlot {
-		w.blocks = min(w.blocks, max(1, workspace/perSlot-1))
+	// The most blocks, below what there is work for, whose ring fits.
+	ring := func(blocks int64) (bytes int64) {
+		for i := range problems {
+			bytes += lcsRing(&problems[i], rows, blocks)
+		}
+		return bytes
 	}
-	ring := int64(0)
+	w.blocks = min(blocks, w.units)
+	if ring(w.blocks) > workspace {
+		most = min(most, w.blocks)
+		w.blocks = max(1, int64(sort.Search(int(most), func(n int) bool { return ring(int64(n)+1) > workspace })))
+	}
+	at := int64(0)
 	for i := range problems {
 		q := &problems[i]
-		q.Ring = uint64(ring)
-		q.Slots = uint64(min(w.blocks+1, ceilDiv(int64(q.Rows), rows)))
-		ring += int64(q.Directions*q.Slots) * lcsChunks(q.Columns)
+		q.Ring, q.Slots = uint64(at/8), uint64(lcsSlots(q, rows, w.blocks))
+		at += lcsRing(q, rows, w.blocks)
 	}
 	w.lengthsAt = 256
 	w.ringAt = w.lengthsAt + align256(int64(len(problems))*8)
-	w.problemsAt = w.ringAt + align256(ring*8)
+	w.problemsAt = w.ringAt + align256(at)
 	w.crossingsAt = w.problemsAt + align256(int64(len(problems))*sizeOf[twin.LCSProblem]())
 	w.keptAt = w.crossingsAt + align256(w.crossings*8)
 	w.size = w.keptAt + align256(kept*4)
 	return w
 }
 
-// ringBytes is what the carries between all bands of a problem take.
-func (p *lcsBits) ringBytes(q *twin.LCSProblem) int64 {
-	return int64(q.Directions) * min(p.bands(q), p.blocks+1) * lcsChunks(q.Columns) * 8
+// lcsSlots is the bands of a problem whose carries are kept apart: one more than
+// are worked on at a time, or all.
+func lcsSlots(q *twin.LCSProblem, rows, blocks int64) int64 {
+	return min(blocks+1, ceilDiv(int64(q.Rows), rows))
+}
+
+// lcsRing is the bytes that they take; a band that is alone passes none on.
+func lcsRing(q *twin.LCSProblem, rows, blocks int64) int64 {
+	if int64(q.Rows) <= rows {
+		return 0
+	}
+	return int64(q.Directions) * lcsSlots(q, rows, blocks) * lcsChunks(q.Columns) * 8
 }
 
 // plan is lcsPlan for this device. Carries between bands take no more than a
@@ -153,7 +169,7 @@ func (p *lcsBits) ringBytes(q *twin.LCSProblem) int64 {
 func (p *lcsBits) plan(problems []twin.LCSProblem) (lcsWork, error) {
 	wanted, workspace := int64(0), int64(lcsWorkspace)
 	for i := range problems {
-		wanted += p.ringBytes(&problems[i])
+		wanted += lcsRing(&problems[i], p.rows, p.blocks)
 	}
 	if wanted > workspace {
 		free, _, err := p.s.rt.dev.MemInfo()
@@ -387,8 +403,8 @@ func (p *lcsBits) divide(ctx context.Context, whole twin.LCSProblem) (pieces []t
 		}
 		for len(large) > 0 {
 			n, bytes := 0, int64(0)
-			for n < len(large) && (n == 0 || bytes+p.ringBytes(&large[n]) <= lcsWorkspace) {
-				bytes += p.ringBytes(&large[n])
+			for n < len(large) && (n == 0 || bytes+lcsRing(&large[n], p.rows, p.blocks) <= lcsWorkspace) {
+				bytes += lcsRing(&large[n], p.rows, p.blocks)
 				n++
 			}
 			if next, err = p.divideOnce(ctx, large[:n], next); err != nil {

@@ -282,13 +282,13 @@ func TestLCSPlan(t *testing.T) {
 	require.Equal(t, []uint64{0, 2 * 3 * 32}, []uint64{problems[0].Kept, problems[1].Kept})
 	require.Equal(t, []uint64{10, 1}, []uint64{problems[0].Slots, problems[1].Slots})
 	require.Equal(t, uint64(2*10*32), problems[1].Ring)
-	require.Equal(t, w.ringAt+align256((2*10*32+2)*8), w.problemsAt)
+	require.Equal(t, w.ringAt+align256(2*10*32*8), w.problemsAt)
 	require.Equal(t, w.keptAt+align256(2*3*32*4), w.size)
 	for _, at := range []int64{w.lengthsAt, w.problemsAt, w.crossingsAt, w.keptAt, w.ringAt} {
 		require.Zero(t, at%256)
 	}
 	// With room for the carries of 4 bands of each problem, 3 blocks.
-	w = lcsPlan(problems, 1024, 100, 4*(2*32+2)*8)
+	w = lcsPlan(problems, 1024, 100, 4*2*32*8)
 	require.Equal(t, int64(3), w.blocks)
 	require.Equal(t, []uint64{4, 1}, []uint64{problems[0].Slots, problems[1].Slots})
 	w = lcsPlan(problems, 1024, 100, 1)

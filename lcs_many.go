@@ -514,12 +514,13 @@ func (b *lcsBatch[T]) chain(ctx context.Context, s *Stream, out driver.Ptr, rows
 				continue
 			}
 			q := twin.LCSProblem{A: rowAt[i], Rows: uint64(len(rows[i].seq)), B: columnAt[j-from], Columns: uint64(len(columns[j].seq)), Directions: 1}
-			if n := p.ringBytes(&q); len(problems) == lcsProblems || bytes > 0 && bytes+n > lcsWorkspace {
+			n := lcsRing(&q, p.rows, p.blocks)
+			if len(problems) == lcsProblems || bytes > 0 && bytes+n > lcsWorkspace {
 				if err := give(); err != nil {
 					return err
 				}
 			}
-			bytes += p.ringBytes(&q)
+			bytes += n
 			place := uint64(rows[i].at)*uint64(b.stride) + uint64(columns[j].at)
 			mirror := place
 			if b.where&twin.LCSByColumn != 0 {

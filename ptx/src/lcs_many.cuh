@@ -93,10 +93,9 @@ __device__ __forceinline__ void lcs_many(const T *a, const T *b, const LCSLane *
     }
     const auto column = [&](uint64_t i) {
         if (i / lcs_columns >= slice.steps) return LCSColumn<T>{};
-        const uint8_t count = counts[slice.step + i / lcs_columns];
-        const bool there = i % lcs_columns < (count & ~lcs_text_end);
-        const T letter = there ? b[slice.step * lcs_columns + i] : T(0);
-        return LCSColumn<T>{letter, there, i % lcs_columns == 0 && (count & lcs_text_end)};
+        // Steps are whole in b, so that neither load waits for the other.
+        const unsigned count = counts[slice.step + i / lcs_columns];
+        return LCSColumn<T>{b[slice.step * lcs_columns + i], i % lcs_columns < (count & ~lcs_text_end), i % lcs_columns == 0 && count >= lcs_text_end};
     };
     uint32_t v = ~0u;
     band.sweep(ceil_div<uint64_t>(slice.steps, lcs_steps), column, v, lane, flow);
