@@ -59,12 +59,16 @@ struct LCSRead {
     }
 };
 
-// LCSColumn is a column's letter on its way.
+// LCSColumn is a lane's column of a chunk on its way: its letter, whether it is
+// there, and whether its step is marked. What is loaded is not looked at before
+// the column is needed.
 template <class T>
 struct LCSColumn {
     T letter;
-    bool there;
-    bool mark;  // of a step, at its first column
+    bool here;
+
+    __device__ __forceinline__ bool there(unsigned) const { return here; }
+    __device__ __forceinline__ bool mark(unsigned) const { return false; }
 };
 
 // LCSAlphabet numbers the letters of a band: code returns 0 for those that do not
@@ -207,7 +211,7 @@ struct alignas(16) LCSBand {
     }
 
     // sweep moves all rows, which are v, over chunks of columns. columns(i) fetches
-    // column i. flow says what comes in and goes out:
+    // column i, as LCSColumn. flow says what comes in and goes out:
     //
     //	in(chunk)                    lane 0: carries into the first row, the first column's on top
     //	enter(carries)               what a lane takes of those that the lane before hands on
@@ -215,13 +219,13 @@ struct alignas(16) LCSBand {
     //	out(chunk, carries)          the last lane: those out of the last row
     template <class Columns, class Flow>
     __device__ __forceinline__ void sweep(uint64_t chunks, Columns columns, uint32_t &v, unsigned lane, Flow &flow) {
-        const auto offset = [&](const LCSColumn<T> &c) {
-            return uint16_t((c.there ? alphabet.code(c.letter) * (lanes * 4) : 0) | c.mark);
+        const auto offset = [&](const auto &c) {
+            return uint16_t((c.there(lane) ? alphabet.code(c.letter) * (lanes * 4) : 0) | c.mark(lane));
         };
         const uint32_t ring_at = shared_address(offsets), match_at = shared_address(match()) + lane * 4;
         const uint32_t lane_offset = match_at << 16 | match_at;
         offsets[lane] = offset(columns(lane));
-        LCSColumn<T> next = columns(lcs_chunk + lane);
+        auto next = columns(lcs_chunk + lane);
         uint32_t carries = 0, out = 0;
         for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
             uint32_t in = 0;
@@ -270,7 +274,7 @@ struct alignas(16) LCSBand {
     __device__ __forceinline__ void sweep(const LCSRead<T> &b, uint32_t &v, unsigned lane, Flow &flow) {
         const auto column = [&](uint64_t i) {
             const T *const at = b.letter(i);
-            return LCSColumn<T>{at != nullptr ? *at : T(0), at != nullptr, false};
+            return LCSColumn<T>{at != nullptr ? *at : T(0), at != nullptr};
         };
         sweep(ceil_div<uint64_t>(b.size, lcs_chunk), column, v, lane, flow);
     }

@@ -29,6 +29,16 @@ struct LCSSlice {
 constexpr unsigned lcs_by_row = 1, lcs_by_column = 2;
 constexpr unsigned lcs_text_end = 0x80;  // in a step's count of letters
 
+// LCSTextColumn is a lane's column of texts.
+template <class T>
+struct LCSTextColumn {
+    T letter;
+    uint8_t count;  // of the step
+
+    __device__ __forceinline__ bool there(unsigned lane) const { return lane % lcs_columns < (count & ~lcs_text_end); }
+    __device__ __forceinline__ bool mark(unsigned lane) const { return lane % lcs_columns == 0 && count >= lcs_text_end; }
+};
+
 // LCSCounted is the flow of patterns.
 struct LCSCounted : LCSFlow {
     static constexpr bool marks = true;
@@ -92,10 +102,8 @@ __device__ __forceinline__ void lcs_many(const T *a, const T *b, const LCSLane *
         flow.column = columns[slice.text];
     }
     const auto column = [&](uint64_t i) {
-        if (i / lcs_columns >= slice.steps) return LCSColumn<T>{};
-        // Steps are whole in b, so that neither load waits for the other.
-        const unsigned count = counts[slice.step + i / lcs_columns];
-        return LCSColumn<T>{b[slice.step * lcs_columns + i], i % lcs_columns < (count & ~lcs_text_end), i % lcs_columns == 0 && count >= lcs_text_end};
+        if (i / lcs_columns >= slice.steps) return LCSTextColumn<T>{};
+        return LCSTextColumn<T>{b[slice.step * lcs_columns + i], counts[slice.step + i / lcs_columns]};
     };
     uint32_t v = ~0u;
     band.sweep(ceil_div<uint64_t>(slice.steps, lcs_steps), column, v, lane, flow);
