@@ -122,7 +122,7 @@ func lcsRows(size int) int64 { return 32 * lcsLanes(size) }
 // in ptx/src/lcs_bits.cuh.
 func lcsShared(size int, distinct int64) int64 {
 	const ring = 512 * 2
-	alphabet := lcsRows(size)*int64(size) + lcsRows(size)*2*4
+	alphabet := lcsRows(size)*int64(size) + lcsRows(size)*4*4
 	if size == 1 {
 		alphabet = lcsRows(size) + 8*4 + 256*2
 	}

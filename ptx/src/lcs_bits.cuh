@@ -79,17 +79,24 @@ struct LCSAlphabet {
     static constexpr int lanes = 16;  // a table of match words is half as large for half the rows
     static constexpr int rows = lanes * 32;
     static constexpr int codes = rows + 1;
-    static constexpr unsigned slots = 2 * rows;
+    static constexpr unsigned slots = 4 * rows;
 
     T letters[rows];
-    uint32_t slot[slots];
+    uint32_t slot[slots];  // 0, or a row and one, below 16 bits of its letter's hash
 
-    __device__ __forceinline__ static unsigned hash(T letter) {
+    __device__ __forceinline__ static uint32_t hash(T letter) {
         uint32_t h = uint32_t(letter);
         if constexpr (sizeof(T) == 8) h ^= uint32_t(letter >> 32) * 0x85ebca6bu;
-        return (h * 0x9e3779b1u) >> 22;
+        return h * 0x9e3779b1u;
     }
-    static_assert(slots == 1 << (32 - 22), "the hash has as many values as there are slots");
+    __device__ __forceinline__ static unsigned place(uint32_t h) { return h >> 21; }
+    __device__ __forceinline__ static uint32_t tag(uint32_t h) { return h << 11 & 0xffff0000u; }
+    static_assert(slots == 1 << (32 - 21), "there are as many places as slots");
+
+    // holds is whether a slot's row has the letter.
+    __device__ __forceinline__ bool holds(uint32_t s, uint32_t h, T letter) const {
+        return (s ^ tag(h)) < 0x10000 && letters[(s & 0xffff) - 1] == letter;
+    }
 
     // build returns how many codes there are. All lanes call it; the letters of the
     // rows in valid's bits are there.
@@ -98,21 +105,20 @@ struct LCSAlphabet {
         __syncwarp();
         for (unsigned i = lane; i < rows; i += warp_size) {
             if (!(valid[i / 32] >> lane & 1)) continue;
-            unsigned h = hash(letters[i]);
-            for (;;) {
-                const uint32_t old = shared_cas_zero(slot + h, i + 1);
-                if (old == 0 || letters[old - 1] == letters[i]) break;
-                h = (h + 1) % slots;
+            const uint32_t h = hash(letters[i]);
+            for (unsigned k = place(h);; k = (k + 1) % slots) {
+                const uint32_t old = shared_cas_zero(slot + k, tag(h) | (i + 1));
+                if (old == 0 || holds(old, h, letters[i])) break;
             }
         }
         return codes;
     }
     __device__ __forceinline__ unsigned code(T letter) const {
-        unsigned h = hash(letter);
-        for (;;) {
-            const uint32_t s = slot[h];
-            if (s == 0 || letters[s - 1] == letter) return s;
-            h = (h + 1) % slots;
+        const uint32_t h = hash(letter);
+        for (unsigned k = place(h);; k = (k + 1) % slots) {
+            const uint32_t s = slot[k];
+            if (s == 0) return 0;
+            if (holds(s, h, letter)) return s & 0xffff;
         }
     }
 };
