@@ -102,6 +102,14 @@ func eachTarget[T Number](t *testing.T, stem string, f func(t *testing.T, d test
 	})
 }
 
+// openCPU opens the cpu device for tests of what comes after the kernels.
+func openCPU(t testing.TB) *Runtime {
+	rt, err := Open(WithDevice("cpu"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, rt.Close()) })
+	return rt
+}
+
 // eachLargeDevice is eachDevice for inputs beyond 2^32 elements.
 func eachLargeDevice(t *testing.T, f func(t *testing.T, d testDevice, rt *Runtime)) {
 	if testing.Short() {

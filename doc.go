@@ -1,8 +1,9 @@
 // Package ptxrun gives Go programs the primitives behind irregular work on GPUs:
 // scans over any associative operator, compaction, run-length encoding and
-// decoding, and the length of longest common subsequences. It carries its kernels
-// as PTX and drives them through the CUDA Driver API; where there is no GPU the
-// same calls run on the processor.
+// decoding, and longest common subsequences with the edit scripts, similarities
+// and diffs that follow from them. It carries its kernels as PTX and drives them
+// through the CUDA Driver API; where there is no GPU the same calls run on the
+// processor.
 //
 // # Two ways to call
 //

@@ -21,12 +21,7 @@ type LCSPair struct {
 }
 
 // lcsRatio is a pair's ratio.
-func lcsRatio(length, a, b int) float64 {
-	if a+b == 0 {
-		return 1
-	}
-	return 2 * float64(length) / float64(a+b)
-}
+func lcsRatio(length, a, b int) float64 { return Similarity{length, a, b}.Ratio() }
 
 // Steps that a slice of texts has: enough that a band's beginning does not count,
 // few enough that slices end together.
