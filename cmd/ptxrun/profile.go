@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -32,8 +33,9 @@ func (c *emuProfileCmd) Run(s *session) error {
 	}
 	var profiles []emu.Profile
 	sub.after = func() { profiles = append(profiles, dev.Profile()...) }
-	if err := sub.execute(c.Command); err != nil {
-		return err
+	result := sub.execute(c.Command)
+	if result != nil && !errors.Is(result, errDifferent) {
+		return result
 	}
 	if len(profiles) == 0 {
 		return usagef("%s launches no kernel", c.Command[0])
@@ -43,7 +45,7 @@ func (c *emuProfileCmd) Run(s *session) error {
 			return err
 		}
 	}
-	return nil
+	return result
 }
 
 func (c *emuProfileCmd) write(out io.Writer, p *emu.Profile) error {

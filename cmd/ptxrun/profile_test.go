@@ -23,6 +23,9 @@ func TestEmuProfile(t *testing.T) {
 	require.Contains(t, r.stdout, "length 1215")
 	require.Regexp(t, `(?m)^lcs_\w+: 1 launches`, r.stderr)
 	require.Regexp(t, `line \d+ +ld\.global`, r.stderr)
+	r = invoke(nil, "emu-profile", "diff", textFirst, textFinal)
+	require.Equal(t, exitDifferent, r.code, "the result of the command is the result of both")
+	require.Regexp(t, `^lcs_\w+: 1 launches`, r.stderr)
 
 	requireFailed(t, invoke(nil, "emu-profile", "version"), exitUsage, "version launches no kernel")
 	requireFailed(t, invoke(nil, "emu-profile"), exitUsage, "<command>")

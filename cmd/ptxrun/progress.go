@@ -14,14 +14,25 @@ const progressDelay = 400 * time.Millisecond
 // progress wraps a reader of total bytes, -1 if unknown, so that a bar on
 // standard error follows it when that is a terminal. stop removes the bar.
 func (s *session) progress(r io.Reader, total int64, what string) (_ io.Reader, stop func()) {
-	if s.quiet || !isTerminal(s.stderr) {
-		return r, func() {}
+	p := s.steps(total, what)
+	if p.w == nil {
+		return r, p.stop
 	}
-	p := &progressReader{r: r, w: s.stderr, total: total, what: what, start: time.Now()}
+	p.bytes = true
+	reader := &progressReader{r, p}
 	if f, ok := r.(seekingReaderAt); ok {
-		return &progressFile{p, f}, p.stop
+		return &progressFile{reader, f}, p.stop
 	}
-	return p, p.stop
+	return reader, p.stop
+}
+
+// steps is work of total steps, -1 if unknown, that such a bar follows.
+func (s *session) steps(total int64, what string) *steps {
+	p := &steps{total: total, what: what, start: time.Now()}
+	if !s.quiet && isTerminal(s.stderr) {
+		p.w = s.stderr
+	}
+	return p
 }
 
 type seekingReaderAt interface {
@@ -37,48 +48,57 @@ type progressFile struct {
 
 func (p *progressFile) ReadAt(b []byte, off int64) (int, error) {
 	n, err := p.seekingReaderAt.ReadAt(b, off)
-	p.count(n)
+	p.count(int64(n))
 	return n, err
 }
 
 type progressReader struct {
-	r     io.Reader
-	w     io.Writer
-	total int64
-	what  string
-	start time.Time
-
-	mu   sync.Mutex
-	read int64
-	bar  *progressbar.ProgressBar // nil until progressDelay is over
+	r io.Reader
+	*steps
 }
 
 func (p *progressReader) Read(b []byte) (int, error) {
 	n, err := p.r.Read(b)
-	p.count(n)
+	p.count(int64(n))
 	return n, err
 }
 
-func (p *progressReader) count(n int) {
+type steps struct {
+	w     io.Writer // nil where no bar is shown
+	total int64
+	what  string
+	bytes bool // a step is a byte
+	start time.Time
+
+	mu   sync.Mutex
+	done int64
+	bar  *progressbar.ProgressBar // nil until progressDelay is over
+}
+
+func (p *steps) count(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.read += int64(n)
-	if p.bar == nil && time.Since(p.start) > progressDelay {
+	p.done += n
+	if p.bar == nil && p.w != nil && time.Since(p.start) > progressDelay {
+		shown := progressbar.OptionShowCount()
+		if p.bytes {
+			shown = progressbar.OptionShowBytes(true)
+		}
 		p.bar = progressbar.NewOptions64(p.total,
 			progressbar.OptionSetWriter(p.w),
 			progressbar.OptionSetDescription(p.what),
-			progressbar.OptionShowBytes(true),
+			shown,
 			progressbar.OptionUseIECUnits(true),
 			progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionClearOnFinish(),
 		)
 	}
 	if p.bar != nil {
-		p.bar.Set64(p.read)
+		p.bar.Set64(p.done)
 	}
 }
 
-func (p *progressReader) stop() {
+func (p *steps) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bar != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/ptxrun/ptxrun/driver"
 )
 
-const description = `Scans, run-length encoding and longest common subsequences on a GPU, or on the processor where there is none.
+const description = `Scans, run-length encoding, longest common subsequences and diffs on a GPU, or on the processor where there is none.
 
-Files are named, or - for standard input and output. An output file that exists is replaced with --force only, but for ptx. Exit codes:
+Files are named, or - for standard input and output. An output file that exists is replaced with --force only, but for ptx. Exit codes, other than diff's:
 
     0    done
     1    failed: reading, writing, memory, a fault of the device
@@ -37,6 +37,12 @@ const (
 	exitPipe        = 128 + int(syscall.SIGPIPE)
 )
 
+// What diff ends with, as other programs of that name do.
+const (
+	exitDifferent = 1
+	exitTrouble   = 2
+)
+
 type cli struct {
 	Device      string           `env:"PTXRUN_DEVICE" placeholder:"NAME" help:"auto, cuda, cuda:N, cpu or emu. The default, auto, is the first GPU if there is one, else cpu."`
 	Quiet       bool             `short:"q" help:"Show no progress."`
@@ -45,7 +51,8 @@ type cli struct {
 	Info       infoCmd       `cmd:"" idle:"quiet" help:"Tell which devices this build knows, which it found, and why not the others."`
 	Scan       scanCmd       `cmd:"" help:"Write the running total, or another scan, of a file of numbers."`
 	RLE        rleCmd        `cmd:"" name:"rle" help:"Compress and decompress files by run-length encoding, and look into them."`
-	LCS        lcsCmd        `cmd:"" idle:"quiet" name:"lcs" help:"Tell how alike two files are, by the length of their longest common subsequence of bytes."`
+	LCS        lcsCmd        `cmd:"" name:"lcs" help:"Tell how alike files or lines are, by their longest common subsequences."`
+	Diff       diffCmd       `cmd:"" idle:"quiet" help:"Show the lines that two files differ in, as a unified diff."`
 	Cgoenv     cgoenvCmd     `cmd:"" idle:"device,quiet" help:"Print the cgo settings to build with -tags cuda: eval \"$$(ptxrun cgoenv)\""`
 	PTX        ptxCmd        `cmd:"" idle:"device,quiet" name:"ptx" help:"Compile CUDA C++ with an operator or kernels of your own to PTX. Needs clang or nvcc."`
 	EmuProfile emuProfileCmd `cmd:"" idle:"device" name:"emu-profile" help:"Run a command on the emulator and tell what its kernels executed."`
@@ -94,7 +101,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	s := &session{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, chunk: scanChunk}
 	err := s.execute(args, kong.Exit(func(code int) { panic(exit(code)) }))
 	code = exitCode(err)
-	if code != 0 && code != exitPipe {
+	if code != 0 && code != exitPipe && !errors.Is(err, errDifferent) {
 		report(stderr, err)
 	}
 	return code
@@ -146,13 +153,18 @@ func exitCode(err error) int {
 	var parse *kong.ParseError
 	var usage usageError
 	var device deviceError
+	var trouble troubleError
 	switch {
 	case err == nil:
 		return 0
+	case errors.Is(err, errDifferent):
+		return exitDifferent
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case errors.Is(err, syscall.EPIPE):
 		return exitPipe
+	case errors.As(err, &trouble):
+		return exitTrouble
 	case errors.As(err, &parse), errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &device):
@@ -182,6 +194,8 @@ func plain(err error) string {
 		return oneLine(e.Message())
 	case deviceError:
 		return reason(e.error)
+	case troubleError:
+		return plain(e.error)
 	case interface{ Unwrap() []error }:
 		var texts []string
 		for _, err := range e.Unwrap() {

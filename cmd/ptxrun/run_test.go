@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -345,8 +346,19 @@ func TestUsage(t *testing.T) {
 		{"scan --type u128 -", "--type must be one of"},
 		{"scan --type u8 --op mean -", "--op must be one of"},
 		{"scan --type f32 --op xor -", "--op xor is for integers, not f32"},
-		{"lcs a", "<b>"},
+		{"lcs", "<a> and <b>, or --matrix"},
+		{"lcs a", "<a> and <b>, or --matrix"},
 		{"lcs - -", "only one"},
+		{"lcs --unit letters a b", "--unit must be one of"},
+		{"lcs --to raw a b", "--to is for --matrix"},
+		{"lcs --matrix a b", "no other files"},
+		{"lcs --matrix a --show", "--show is for two files"},
+		{"lcs --matrix a --unit lines", "--matrix compares lines"},
+		{"diff a", "<b>"},
+		{"diff - -", "only one"},
+		{"diff -U-1 a b", "-U -1; it may be 0 and more"},
+		{"diff -Ufew a b", "few"},
+		{"diff --color=red a b", "--color must be one of"},
 		{"ptx x.cu", "--output"},
 		{"ptx -o x.ptx --target sm_35 x.cu", "--target sm_35; known are sm_70"},
 		{"ptx -o x.ptx --target newest x.cu", "--target newest"},
@@ -371,7 +383,7 @@ func TestHelpAndVersion(t *testing.T) {
 
 	for command, flags := range map[string]struct{ device, quiet bool }{
 		"info": {true, false}, "scan": {true, true}, "rle compress": {true, true}, "rle decompress": {true, true},
-		"lcs": {true, false}, "cgoenv": {}, "ptx": {}, "version": {},
+		"lcs": {true, true}, "diff": {true, false}, "cgoenv": {}, "ptx": {}, "version": {},
 	} {
 		args := strings.Fields(command)
 		r := invoke(nil, append(args, "--help")...)
@@ -559,8 +571,125 @@ func TestLCS(t *testing.T) {
 	requireDone(t, r)
 	assert.Equal(t, fmt.Sprintf("length %d\n", naiveLCS(read(t, textFirst), read(t, textFinal))), r.stdout[:strings.Index(r.stdout, "\n")+1])
 
-	large := file("large", string(make([]byte, 40_000)))
-	requireFailed(t, invoke(nil, "lcs", large, large), exitFailed, "too large", "40000 × 40000 bytes; their product may be at most 1073741824")
+	out := filepath.Join(dir, "out")
+	requireDone(t, invoke(nil, "lcs", "-o", out, textFirst, textFirst))
+	assert.Contains(t, string(read(t, out)), "ratio 1.000000\n")
+	requireFailed(t, invoke(nil, "lcs", "-o", out, textFirst, textFirst), exitUsage, "out exists", "--force")
+}
+
+func TestLCSUnits(t *testing.T) {
+	dir := t.TempDir()
+	a := write(t, dir, "a", []byte("über  den\tFluß\r\nund\nzurück\n"))
+	b := write(t, dir, "b", []byte("den\nÜber Fluß\r\nund\nzurück"))
+	for unit, want := range map[string]struct{ numbers, shown string }{
+		"bytes": {"length 23\nratio 0.793103\n", ""},
+		"runes": {"length 20\nratio 0.769231\n", "ber Fluß\r\nund\nzurück"},
+		"words": {"length 4\nratio 0.800000\n", "den\nFluß\nund\nzurück\n"},
+		"lines": {"length 1\nratio 0.285714\n", "und\n"},
+	} {
+		r := invoke(nil, "lcs", "--unit", unit, a, b)
+		requireDone(t, r)
+		assert.Equal(t, want.numbers, r.stdout, unit)
+		r = invoke(nil, "lcs", "--show", "--unit", unit, a, b)
+		requireDone(t, r)
+		if want.shown != "" {
+			assert.Equal(t, want.shown, r.stdout, unit)
+		}
+	}
+	r := invoke(nil, "lcs", "--show", textFirst, textFinal)
+	requireDone(t, r)
+	for _, name := range []string{textFirst, textFinal} {
+		assert.Equal(t, len(r.stdout), naiveLCS([]byte(r.stdout), read(t, name)), "what is shown is had from %s", name)
+	}
+	assert.Len(t, r.stdout, naiveLCS(read(t, textFirst), read(t, textFinal)))
+
+	bad := write(t, dir, "bad", []byte("ab\u20ac\xe2\x82"))
+	requireFailed(t, invoke(nil, "lcs", "--unit", "runes", a, bad), exitCorrupt, "bad: byte 5 (0xe2) is not UTF-8")
+	requireFailed(t, invoke(text("a\nb\xff\n"), "lcs", "--unit", "runes", "--matrix", "-"), exitCorrupt, "-: line 2: byte 1 (0xff) is not UTF-8")
+	requireDone(t, invoke(nil, "lcs", "--unit", "words", a, bad))
+}
+
+func TestLCSMatrix(t *testing.T) {
+	for _, c := range []struct{ args, in, want string }{
+		{"", "abc\nac\n\ncab", "3,2,0,2\n2,2,0,1\n0,0,0,0\n2,1,0,3\n"},
+		{"", "abc\r\nac\r\n", "3,2\n2,2\n"},
+		{"", "", ""},
+		{"", "\n", "0\n"},
+		{"--unit runes", "äö\nöß\n", "2,1\n1,2\n"},
+		{"--unit bytes", "äö\nöß\n", "4,2\n2,4\n"},
+		{"--unit words", "a bc\nbc a\nb c\n", "2,1,0\n1,2,0\n0,0,2\n"},
+		{"--to raw", "abc\nac\n", raw[uint32](3, 2, 2, 2)},
+		{"--to raw", "", ""},
+	} {
+		r := invoke(text(c.in), append(strings.Fields("lcs --matrix - "), strings.Fields(c.args)...)...)
+		requireDone(t, r)
+		assert.Equal(t, c.want, r.stdout, "%q %s", c.in, c.args)
+	}
+
+	// More rows than a call takes at first.
+	r := rand.New(rand.NewPCG(1, 2))
+	var lines [][]byte
+	for range 100 {
+		line := make([]byte, r.IntN(80))
+		for i := range line {
+			line[i] = "ACGT"[r.IntN(4)]
+		}
+		lines = append(lines, line)
+	}
+	var want strings.Builder
+	for _, a := range lines {
+		for j, b := range lines {
+			if j > 0 {
+				want.WriteByte(',')
+			}
+			fmt.Fprint(&want, naiveLCS(a, b))
+		}
+		want.WriteByte('\n')
+	}
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out.csv")
+	requireDone(t, invoke(bytes.NewReader(bytes.Join(lines, []byte("\n"))), "lcs", "--matrix", "-", "-o", out))
+	assert.Equal(t, want.String(), string(read(t, out)))
+	requireFiles(t, dir, "out.csv")
+}
+
+func TestDiff(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, s string) string { return write(t, dir, name, []byte(s)) }
+	t.Chdir(dir)
+	file("a", "1\n2\n3\n4\n5\n")
+	file("b", "1\n2\nthree\n4\n5")
+	at := time.Date(2004, 7, 25, 13, 14, 15, 0, time.Local)
+	for _, name := range []string{"a", "b"} {
+		require.NoError(t, os.Chtimes(name, at, at))
+	}
+	stamp := at.Format("\t2006-01-02 15:04:05.000000000 -0700\n")
+	r := invoke(nil, "diff", "a", "b")
+	require.Equal(t, exitDifferent, r.code)
+	require.Empty(t, r.stderr)
+	const hunk = "@@ -1,5 +1,5 @@\n 1\n 2\n-3\n+three\n 4\n-5\n+5\n\\ No newline at end of file\n"
+	require.Equal(t, "--- a"+stamp+"+++ b"+stamp+hunk, r.stdout)
+	require.Equal(t, r, invoke(nil, "diff", "--color=never", "a", "b"))
+
+	r = invoke(text("2\n"), "diff", "-U0", "a", "-")
+	require.Equal(t, "--- a"+stamp+"+++ -\n@@ -1 +0,0 @@\n-1\n@@ -3,3 +1,0 @@\n-3\n-4\n-5\n", r.stdout)
+	r = invoke(nil, "diff", "--color=always", "-U", "0", "a", "b")
+	require.Equal(t, exitDifferent, r.code)
+	require.Contains(t, r.stdout, "\n\x1b[31m-3\x1b[0m\n")
+
+	r = invoke(text("1\n2\n3\n4\n5\n"), "diff", "a", "-")
+	requireDone(t, r)
+	require.Empty(t, r.stdout)
+
+	file("binary", "1\n\x00")
+	r = invoke(nil, "diff", "a", "binary")
+	require.Equal(t, result{exitDifferent, "Binary files a and binary differ\n", ""}, r)
+	requireDone(t, invoke(nil, "diff", "binary", "binary"))
+
+	requireFailed(t, invoke(nil, "diff", "a", "missing"), exitTrouble, "missing", "no such file")
+	requireFailed(t, invoke(nil, "diff", "missing", "a"), exitTrouble, "missing", "no such file")
+	requireFailed(t, invoke(nil, "diff", "a", "."), exitTrouble, "is a directory")
+	requireFailed(t, invoke(nil, "diff", "--device=cuda:4096", "a", "b"), exitTrouble)
 }
 
 // naiveLCS is the textbook recurrence, a row at a time.
@@ -589,6 +718,7 @@ func TestInterrupt(t *testing.T) {
 		"rle decompress -":             "\x89RLE\r\n",
 		"scan --type u8 -":             "abc",
 		"scan --type u8 --from text -": "12",
+		"lcs --matrix -":               "ab\n",
 	} {
 		t.Run(args, func(t *testing.T) {
 			dir := t.TempDir()
@@ -610,6 +740,9 @@ func TestInterrupt(t *testing.T) {
 	var stderr bytes.Buffer
 	code := run(ctx, []string{"--device=cpu", "lcs", textFirst, textFinal}, nil, io.Discard, &stderr)
 	requireFailed(t, result{code, "", stderr.String()}, exitInterrupted, "interrupted")
+	stderr.Reset()
+	code = run(ctx, []string{"--device=cpu", "diff", textFirst, textFinal}, nil, io.Discard, &stderr)
+	requireFailed(t, result{code, "", stderr.String()}, exitInterrupted, "interrupted")
 }
 
 // errWriter refuses what is written to it.
@@ -618,7 +751,7 @@ type errWriter struct{ error }
 func (w errWriter) Write([]byte) (int, error) { return 0, w.error }
 
 func TestStandardOutputFails(t *testing.T) {
-	for _, args := range []string{"rle compress -", "rle stat -", "scan --type u8 -", "scan --type u8 --from text -", "lcs - " + textFirst, "info", "info --json", "version"} {
+	for _, args := range []string{"rle compress -", "rle stat -", "scan --type u8 -", "scan --type u8 --from text -", "lcs - " + textFirst, "lcs --matrix -", "lcs --show " + textFirst + " " + textFinal, "info", "info --json", "version"} {
 		for err, code := range map[error]int{syscall.EPIPE: exitPipe, syscall.ENOSPC: exitFailed} {
 			var stderr bytes.Buffer
 			got := run(context.Background(), append([]string{"--device=cpu"}, strings.Fields(args)...), text("1\n2\n"), errWriter{err}, &stderr)
@@ -628,6 +761,16 @@ func TestStandardOutputFails(t *testing.T) {
 			} else {
 				requireFailed(t, result{got, "", stderr.String()}, exitFailed, "no space left")
 			}
+		}
+	}
+}
+
+func TestDiffOutputFails(t *testing.T) {
+	for err, code := range map[error]int{syscall.EPIPE: exitPipe, syscall.ENOSPC: exitTrouble} {
+		for _, second := range []string{textFinal, bitmap} {
+			var stderr bytes.Buffer
+			require.Equal(t, code, run(context.Background(), []string{"--device=cpu", "diff", textFirst, second}, nil, errWriter{err}, &stderr), second)
+			require.Equal(t, code == exitPipe, stderr.Len() == 0)
 		}
 	}
 }
@@ -658,7 +801,7 @@ func TestShellWord(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	var bar bytes.Buffer
-	p := &progressReader{r: text("abcdefgh"), w: &bar, total: 8, what: "compressing", start: time.Now()}
+	p := &progressReader{text("abcdefgh"), &steps{w: &bar, total: 8, what: "compressing", bytes: true, start: time.Now()}}
 	io.ReadFull(p, make([]byte, 2))
 	assert.Empty(t, bar.String(), "short work shows no bar")
 	p.start = time.Now().Add(-time.Minute)
@@ -669,7 +812,7 @@ func TestProgress(t *testing.T) {
 
 	bar.Reset()
 	content := strings.NewReader("abcdefgh")
-	f := &progressFile{&progressReader{r: content, w: &bar, total: 8, what: "compressing", start: time.Now().Add(-time.Minute)}, content}
+	f := &progressFile{&progressReader{content, &steps{w: &bar, total: 8, what: "compressing", bytes: true, start: time.Now().Add(-time.Minute)}}, content}
 	_, err := f.ReadAt(make([]byte, 2), 4)
 	require.NoError(t, err)
 	assert.Contains(t, bar.String(), "25%", "a read at an offset")
