@@ -21,7 +21,8 @@ import (
 // testDevice is a device that the suite runs on.
 type testDevice struct {
 	name string
-	// slow devices run the same sizes up to the first recursion only.
+	// slow devices run the same sizes up to the first recursion only; in short mode
+	// all do.
 	slow   bool
 	target int // of the emulator
 	open   func() (*Runtime, error)
@@ -127,7 +128,7 @@ func eachLargeDevice(t *testing.T, f func(t *testing.T, d testDevice, rt *Runtim
 // warp, around a block's threads, around a tile and two, and ragged. A slow
 // device runs those at which kernels take another path.
 func (d testDevice) sizes(tile int) []int {
-	if d.slow {
+	if d.slow || testing.Short() {
 		return []int{0, 1, 33, 257, tile - 1, tile, 2*tile + 17}
 	}
 	return []int{0, 1, 2, 3, 31, 32, 33, 255, 256, 257, tile - 1, tile, tile + 1, 2*tile - 1, 2*tile + 1, 3*tile + 17}
@@ -137,7 +138,7 @@ func (d testDevice) sizes(tile int) []int {
 // the two that no other contains.
 func testData[T Number](d testDevice, n int) map[string][]T {
 	all := allData[T](n)
-	if d.slow {
+	if d.slow || testing.Short() {
 		return map[string][]T{"random": all["random"], "runs": all["runs"]}
 	}
 	return all

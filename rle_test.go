@@ -46,7 +46,7 @@ func testRLE[V Number, L RunLength](t *testing.T) {
 			s, err := NewStream(rt)
 			require.NoError(t, err)
 			sizes := d.sizes(rleTile)
-			if !d.slow {
+			if !d.slow && !testing.Short() {
 				sizes = append(sizes, d.sizes(int(selectTile(int(sizeOf[V]()))))...)
 			}
 			for _, n := range sizes {
@@ -83,7 +83,7 @@ func testRLE[V Number, L RunLength](t *testing.T) {
 
 // rooms are the numbers of runs that an encoding with that many gets room for.
 func rooms(d testDevice, runs int) []int {
-	if d.slow || runs == 0 {
+	if d.slow || testing.Short() || runs == 0 {
 		return []int{runs, runs / 2}
 	}
 	return []int{runs, runs - 1, runs / 2, 0}

@@ -79,9 +79,10 @@ func TestAggregatedKernelsEqualTwins(t *testing.T) {
 				continue
 			}
 			device := strict
-			if others := strings.HasPrefix(m.Name, "scan_") && !strings.HasSuffix(m.Name, "_sum_u32"); others && testing.Short() {
+			if leftOut(m.Name) {
 				continue
-			} else if others || slices.ContainsFunc([]string{"_u8", "_u16", "_u64"}, func(t string) bool { return strings.HasSuffix(m.Name, t) }) {
+			}
+			if strings.HasPrefix(m.Name, "scan_") && !strings.HasSuffix(m.Name, "_sum_u32") || slices.ContainsFunc([]string{"_u8", "_u16", "_u64"}, func(t string) bool { return strings.HasSuffix(m.Name, t) }) {
 				device = plain
 			}
 			text, _, err := ptx.Source(m.Name, target)
@@ -99,8 +100,8 @@ func TestAggregatedKernelsEqualTwins(t *testing.T) {
 					var children []crossing
 					var sizes []int64
 					for _, n := range []int64{33, 1, min(max(k.Tile, 64), 2048) + 1} {
-						if device == plain && n > 33 {
-							continue
+						if device == plain && n > 33 && len(children) > 0 {
+							continue // some kernels have nothing to do for few elements
 						}
 						for _, c := range crossings(m, k, n, 2) {
 							children, sizes = append(children, c), append(sizes, n)
