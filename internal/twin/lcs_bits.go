@@ -1,6 +1,7 @@
 package twin
 
 import (
+	"math"
 	"math/bits"
 	"runtime"
 	"sync/atomic"
@@ -286,6 +287,14 @@ func LCSPass[T Unsigned](bandRows int64) driver.Twin {
 		// are overwritten before they are read.
 		var ticket atomic.Int64
 		l.Parallel(min(workers, int64(len(units))), func(int64) {
+			defer func() {
+				if v := recover(); v != nil {
+					for _, u := range units {
+						u.done.Store(math.MaxInt64) // nobody waits for what will not come
+					}
+					panic(v)
+				}
+			}()
 			var rows lcsRows[T]
 			for {
 				k := ticket.Add(1) - 1
