@@ -15,9 +15,9 @@
 // row: lengths are numbers of carries. A row whose letter occurs nowhere passes
 // its carry on and changes nothing, so rows and columns can be padded.
 //
-// A warp is a band of rows, 32 to a lane. Lane l works columns/lcs_columns steps
-// behind lane 0 on the same columns, so that the carries of a step's columns pass
-// to the next lane in one word.
+// A warp is a band of rows, 32 to a lane. Lane l works l steps behind lane 0 on the
+// same columns, so that the carries of half a step's columns pass to the next lane
+// in one word, while it computes the other half.
 
 namespace ptxrun {
 
@@ -232,7 +232,7 @@ struct alignas(16) LCSBand {
         const uint32_t lane_offset = match_at << 16 | match_at;
         offsets[lane] = offset(columns(lane));
         auto next = columns(lcs_chunk + lane);
-        uint32_t carries = 0, out = 0;
+        uint32_t carries = 0, arrived = 0, out = 0;
         for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
             uint32_t in = 0;
             if (lane == 0) in = flow.in(chunk);
@@ -246,8 +246,6 @@ struct alignas(16) LCSBand {
                 // Before its first step and after its last a lane's letters are padding
                 // and its carries 0.
                 const uint64_t step = chunk * lcs_steps + s - lane;
-                const uint32_t before = __shfl_up_sync(full_warp, carries, 1);
-                carries = flow.enter(lane == 0 ? in << s * lcs_columns & 0xff000000u : before << (32 - lcs_columns));
                 uint32_t o[lcs_columns / 2];
                 load_shared(o, ring_at + uint32_t(step * lcs_columns % lcs_ring) * 2);
                 bool mark = false;
@@ -255,21 +253,34 @@ struct alignas(16) LCSBand {
                     mark = o[0] & 1;
                     o[0] &= ~1u;
                 }
-                uint32_t history[lcs_columns];
+                uint32_t history[lcs_columns], both = 0;
 #pragma unroll
-                for (int k = 0; k < lcs_columns / 2; k++) {
-                    const uint32_t both = o[k] + lane_offset;
-                    uint32_t m[1];
-                    load_shared(m, both & 0xffff);
-                    advance(v, carries, m[0]);
-                    history[2 * k] = v;
-                    load_shared(m, both >> 16);
-                    advance(v, carries, m[0]);
-                    history[2 * k + 1] = v;
+                for (int half = 0; half < 2; half++) {
+                    // What the lane before had two halves ago: what it had one half ago is
+                    // on its way while this half is computed.
+                    constexpr int columns_here = lcs_columns / 2;
+                    const uint32_t top = ~0u << (32 - columns_here);
+                    const uint32_t first = in << (s * lcs_columns + half * columns_here) & top;
+                    const uint32_t underway = __shfl_up_sync(full_warp, carries, 1);
+                    carries = flow.enter(lane == 0 ? first : arrived << (32 - columns_here));
+                    arrived = underway;
+#pragma unroll
+                    for (int k = 0; k < columns_here / 2; k++) {
+                        const int at = half * columns_here + 2 * k;
+                        const uint32_t two = o[at / 2] + lane_offset;
+                        uint32_t m[1];
+                        load_shared(m, two & 0xffff);
+                        advance(v, carries, m[0]);
+                        history[at] = v;
+                        load_shared(m, two >> 16);
+                        advance(v, carries, m[0]);
+                        history[at + 1] = v;
+                    }
+                    both = both << columns_here | carries;
                 }
-                flow.step(step, history, carries, mark);
+                flow.step(step, history, both, mark);
                 if constexpr (Flow::marks) v = history[lcs_columns - 1];
-                out = out << lcs_columns | carries;
+                out = out << lcs_columns | both;
                 if (s == lcs_steps - 2 && lane == lanes - 1 && chunk >= delay) flow.out(chunk - delay, out);
             }
         }
