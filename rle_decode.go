@@ -23,16 +23,17 @@ func RLEDecode[V Number, L RunLength](ctx context.Context, rt *Runtime, values [
 }
 
 // RLEDecodeRange is [RLEDecode] of the elements from number from up to, and
-// without, number to: the others are not decoded. It takes [DecodeSinglePass] only.
-// Errors are also ErrInvalidValue unless 0 ≤ from ≤ to ≤ the lengths' sum.
-func RLEDecodeRange[V Number, L RunLength](ctx context.Context, rt *Runtime, values []V, lengths []L, from, to int64, opts ...RLEOption) ([]V, error) {
+// without, number to: the others are not decoded. The strategy is
+// [DecodeSinglePass]. Errors are also ErrInvalidValue unless 0 ≤ from ≤ to ≤ the
+// lengths' sum.
+func RLEDecodeRange[V Number, L RunLength](ctx context.Context, rt *Runtime, values []V, lengths []L, from, to int64) ([]V, error) {
 	const call = "RLEDecodeRange"
 	return decodeHost(ctx, call, rt, values, lengths, func(total int64) (int64, int64, error) {
 		if from < 0 || from > to || to > total {
 			return 0, 0, driver.Errorf(call, driver.ErrInvalidValue, "elements %d to %d of %d", from, to, total)
 		}
 		return from, to, nil
-	}, opts)
+	}, nil)
 }
 
 func decodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Runtime, values []V, lengths []L, window func(total int64) (from, to int64, err error), opts []RLEOption) ([]V, error) {
@@ -62,9 +63,6 @@ func decodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Run
 		return nil, driver.Errorf(call, driver.ErrOutOfMemory, "%d elements", to-from)
 	}
 	d := decoding{call: call, strategy: c.decode, size: sizeOf[V](), length: sizeOf[L](), runs: int64(len(values)), from: from, n: to - from}
-	if err := d.check(); err != nil {
-		return nil, err
-	}
 	var dst []V
 	err = rt.onStream(call, func(s *Stream) error {
 		valueBytes, lengthBytes := align256(d.runs*d.size), align256(d.runs*d.length)
@@ -132,16 +130,16 @@ func RLEDecodeBuffer[V Number, L RunLength](s *Stream, dst, values *Buffer[V], l
 // RLEDecodeRangeBuffer stores the decoded elements from number from on in dst, as
 // many as it has room for, in stream order: it returns when the work is given to
 // the stream. total has one element and receives the lengths' sum, or 2^64-1 if
-// that is more; elements of dst behind the last decoded one are not changed. It
-// takes [DecodeSinglePass] only. No two buffers overlap. Errors: ErrNil, ErrClosed,
+// that is more; elements of dst behind the last decoded one are not changed. The
+// strategy is [DecodeSinglePass]. No two buffers overlap. Errors: ErrNil, ErrClosed,
 // ErrLength, ErrOverlap, ErrInvalidValue for a negative from, ErrOutOfMemory.
-func RLEDecodeRangeBuffer[V Number, L RunLength](s *Stream, dst *Buffer[V], total *Buffer[uint64], values *Buffer[V], lengths *Buffer[L], from int64, opts ...RLEOption) error {
+func RLEDecodeRangeBuffer[V Number, L RunLength](s *Stream, dst *Buffer[V], total *Buffer[uint64], values *Buffer[V], lengths *Buffer[L], from int64) error {
 	const call = "RLEDecodeRangeBuffer"
 	if err := s.begin(call); err != nil {
 		return err
 	}
 	defer s.end()
-	d, err := newDecoding(call, s, dst, values, lengths, opts)
+	d, err := newDecoding(call, s, dst, values, lengths, nil)
 	if err != nil {
 		return err
 	}
@@ -158,9 +156,6 @@ func RLEDecodeRangeBuffer[V Number, L RunLength](s *Stream, dst *Buffer[V], tota
 	if from < 0 {
 		return driver.Errorf(call, driver.ErrInvalidValue, "from element %d", from)
 	}
-	if d.strategy != DecodeSinglePass {
-		return driver.Errorf(call, driver.ErrInvalidValue, "strategy %v; a range is decoded by %v", d.strategy, DecodeSinglePass)
-	}
 	d.from, d.n, d.total = from, dst.n, total.ptr
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +163,8 @@ func RLEDecodeRangeBuffer[V Number, L RunLength](s *Stream, dst *Buffer[V], tota
 }
 
 // decoding is one run-length decoding of runs of values of size bytes, with
-// lengths of length bytes: the n elements from number from on go to out.
+// lengths of length bytes: the n elements from number from on go to out. The
+// strategies but DecodeSinglePass need from to be 0, and leave total alone.
 type decoding struct {
 	call            string
 	strategy        DecodeStrategy
@@ -197,31 +193,25 @@ func newDecoding[V Number, L RunLength](call string, s *Stream, dst, values *Buf
 	return decoding{call: call, strategy: c.decode, size: sizeOf[V](), length: sizeOf[L](), values: values.ptr, lengths: lengths.ptr, runs: values.n, out: dst.ptr}, nil
 }
 
-func (d *decoding) check() error {
-	if d.strategy != DecodeSinglePass && d.from > 0 {
-		return driver.Errorf(d.call, driver.ErrInvalidValue, "strategy %v; a range is decoded by %v", d.strategy, DecodeSinglePass)
-	}
-	return nil
-}
-
 // decodeChecked waits for the lengths' sum and, if there is room for so many
 // elements, gives the stream their decoding.
 func (s *Stream) decodeChecked(d *decoding, room int64) (int64, error) {
+	var ends, sumAt driver.Ptr
 	var err error
-	if d.total, err = s.alloc(8); err != nil {
-		return 0, err
-	}
-	defer s.free(d.total)
-	ends := driver.Ptr(0)
 	if d.strategy == DecodeSinglePass {
-		err = s.decode(d) // of no elements
-	} else if ends, err = s.runEnds(d); err == nil {
+		if d.total, err = s.alloc(8); err != nil {
+			return 0, err
+		}
+		defer s.free(d.total)
+		sumAt, err = d.total, s.decode(d) // of no elements
+	} else if ends, err = s.scanRunEnds(d.call, d.lengths, d.length, d.runs); err == nil {
 		defer s.free(ends)
+		sumAt = ends + driver.Ptr((d.runs-1)*8)
 	}
 	if err != nil {
 		return 0, err
 	}
-	sum, err := s.read(d.total, 8)
+	sum, err := s.read(sumAt, 8)
 	total := int64(sum)
 	switch {
 	case err != nil:
@@ -247,7 +237,7 @@ func (s *Stream) decode(d *decoding) error {
 		return s.s.Fill(d.total, 0, 8)
 	}
 	if d.strategy != DecodeSinglePass {
-		ends, err := s.runEnds(d)
+		ends, err := s.scanRunEnds(d.call, d.lengths, d.length, d.runs)
 		if err != nil {
 			return err
 		}
@@ -272,24 +262,6 @@ func (s *Stream) decode(d *decoding) error {
 	// As many blocks as tiles or, where those are fewer, as share the chunks.
 	blocks := max(k.tiles(d.runs), uint64(ceilDiv(d.n*d.size, decodeChunkBytes*decodeParts)))
 	return s.launch(k, min(blocks, k.resident), d.n, a)
-}
-
-// runEnds gives the stream the scan of the lengths to run ends, and stores their
-// sum, saturated so that an overflow is seen.
-func (s *Stream) runEnds(d *decoding) (driver.Ptr, error) {
-	ends, err := s.alloc(d.runs * 8)
-	if err != nil {
-		return 0, err
-	}
-	sum := sumScanner(sumNames["satsum_u64"], 8)
-	if d.length == 4 {
-		sum.names = sumNames["satsum_u32_u64"]
-	}
-	if err := cmp.Or(s.scan(d.call, &sum, ends, d.lengths, d.runs, ScanOption{}), s.s.Copy(d.total, ends+driver.Ptr((d.runs-1)*8), 8)); err != nil {
-		s.free(ends)
-		return 0, err
-	}
-	return ends, nil
 }
 
 // decodeEnds writes the first d.n elements, of which there are so many, from run

@@ -233,8 +233,6 @@ func TestRLEDecodeRange(t *testing.T) {
 			_, err := RLEDecodeRange(t.Context(), rt, values, lengths, w[0], w[1])
 			require.ErrorIs(t, err, driver.ErrInvalidValue, "elements %d to %d", w[0], w[1])
 		}
-		_, err = RLEDecodeRange(t.Context(), rt, values, lengths, 1, 2, WithDecodeStrategy(DecodeTiled))
-		require.ErrorIs(t, err, driver.ErrInvalidValue)
 
 		// A sum beyond 64 bits is told, and what is there is decoded.
 		huge, err := NewBufferFrom(s, []uint64{3, math.MaxUint64 - 1, 7})
@@ -254,7 +252,6 @@ func TestRLEDecodeRange(t *testing.T) {
 		count, err := NewBuffer[uint64](rt, 1)
 		require.NoError(t, err)
 		require.ErrorIs(t, RLEDecodeRangeBuffer(s, other, count, few, huge, -1), driver.ErrInvalidValue)
-		require.ErrorIs(t, RLEDecodeRangeBuffer(s, other, count, few, huge, 0, WithDecodeStrategy(DecodeWarp)), driver.ErrInvalidValue)
 		require.ErrorIs(t, RLEDecodeRangeBuffer(s, other, huge, few, huge, 0), driver.ErrLength)
 		require.ErrorIs(t, RLEDecodeRangeBuffer(s, other, nil, few, huge, 0), driver.ErrNil)
 		require.NoError(t, cmp.Or(v.Free(), l.Free(), huge.Free(), few.Free(), other.Free(), count.Free(), s.Close()))

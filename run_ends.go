@@ -281,8 +281,8 @@ func accessRuns[V Number, E RunEnd, I Index](ctx context.Context, s *Stream, cal
 }
 
 // scanRunEnds gives the stream the scan of n lengths, at least one, to run ends of 64
-// bits, which it allocates. The sum saturates, so that an overflow is seen in the
-// last run end.
+// bits, which the caller frees. The sum saturates, so that an overflow is seen in
+// the last run end.
 func (s *Stream) scanRunEnds(call string, lengths driver.Ptr, lengthSize, n int64) (driver.Ptr, error) {
 	ends, err := s.alloc(n * 8)
 	if err != nil {
