@@ -163,6 +163,29 @@ func TestStreamLaunch(t *testing.T) {
 	})
 }
 
+// TestDynamicSharedOfOneEntry launches an entry that was found twice: what one
+// launch asks for takes nothing from a larger one.
+func TestDynamicSharedOfOneEntry(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		m := loadTest(t, rt, "children.ptx", WithTwin("added", twinAdded))
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		b, err := NewBufferFrom(s, []uint32{1, 2, 3})
+		require.NoError(t, err)
+		first, second := kernelOf(t, m, "added"), kernelOf(t, m, "added")
+		most := rt.Info().SharedPerBlockMax
+		launch := func(k *Kernel, shared int64) error {
+			return s.Launch(k, driver.Config{Grid: driver.D1(1), Block: driver.D1(32), Shared: shared}, b, uint32(3), uint32(1))
+		}
+		require.NoError(t, launch(first, most))
+		require.NoError(t, launch(second, rt.Info().SharedPerBlock+1))
+		require.NoError(t, launch(first, most))
+		require.ErrorIs(t, launch(first, most+1), driver.ErrTooLarge)
+		require.NoError(t, s.Synchronize())
+		closeAll(t, closer(b.Free), m, s)
+	})
+}
+
 type closer func() error
 
 func (f closer) Close() error { return f() }

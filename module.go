@@ -160,15 +160,17 @@ func (k *Kernel) Params() []driver.Param {
 // Driver is the kernel below.
 func (k *Kernel) Driver() driver.Kernel { return k.k }
 
-// allow prepares launches with that much dynamic shared memory.
+// allow prepares launches with that much dynamic shared memory. More than the
+// default is all that there is: the driver keeps one bound for the entry, and a
+// lower one would fail other launches.
 func (k *Kernel) allow(bytes int64) error {
 	if bytes <= k.allowed.Load() {
 		return nil
 	}
-	if err := k.k.SetMaxDynamicShared(bytes); err != nil {
+	if err := k.k.SetMaxDynamicShared(max(bytes, k.shared)); err != nil {
 		return err
 	}
-	k.allowed.Store(bytes)
+	k.allowed.Store(k.shared)
 	return nil
 }
 
