@@ -139,8 +139,7 @@ func RLEEqualBuffer[V Number, L RunLength](s *Stream, a, b BufferRuns[V, L]) (eq
 type overlayKernel struct {
 	module, name string
 	op           uint32
-	code         driver.Code
-	reason       string
+	err          error
 }
 
 func combineKernel[V Number](op CombineOp) overlayKernel {
@@ -148,9 +147,9 @@ func combineKernel[V Number](op CombineOp) overlayKernel {
 	k := overlayKernel{module: "runs_combine_" + t, name: "runs_combine_" + t, op: uint32(op)}
 	switch {
 	case op >= combineOps:
-		k.code, k.reason = driver.ErrInvalidValue, op.String()
+		k.err = driver.Errorf("", driver.ErrInvalidValue, "operator %d", op)
 	case op.bitwise() && t[0] == 'f':
-		k.code, k.reason = driver.ErrElementType, op.String()+" of "+reflect.TypeFor[V]().String()
+		k.err = driver.Errorf("", driver.ErrElementType, "%v of %v", op, reflect.TypeFor[V]())
 	}
 	return k
 }
@@ -159,16 +158,9 @@ func compareKernel[V Number](c Comparison) overlayKernel {
 	t := numberName[V]()
 	k := overlayKernel{module: "runs_combine_" + t, name: "runs_compare_" + t, op: uint32(c)}
 	if c >= comparisons {
-		k.code, k.reason = driver.ErrInvalidValue, c.String()
+		k.err = driver.Errorf("", driver.ErrInvalidValue, "comparison %d", c)
 	}
 	return k
-}
-
-func (k overlayKernel) check(call string) error {
-	if k.code == 0 {
-		return nil
-	}
-	return driver.Errorf(call, k.code, "%s", k.reason)
 }
 
 func overlayHost[R, V Number, L RunLength](ctx context.Context, call string, rt *Runtime, kernel overlayKernel, a, b Runs[V, L]) (result Runs[R, L], err error) {
@@ -282,8 +274,8 @@ func (k *keptRuns) scan(ctx context.Context, s *Stream, call string, lengthSize 
 // overlayRuns applies an operator to the segments of two encodings. It waits for
 // the numbers of elements.
 func overlayRuns[R Number, L RunLength](ctx context.Context, s *Stream, call string, kernel overlayKernel, a, b deviceRuns) (k keptRuns, err error) {
-	if err := kernel.check(call); err != nil {
-		return k, err
+	if kernel.err != nil {
+		return k, kernel.err
 	}
 	defer func() {
 		if err != nil {
