@@ -2,6 +2,7 @@ package rlefile
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sort"
 	"sync"
@@ -444,11 +445,7 @@ func (f *File) Close() error {
 		f.p.put(f.cur)
 		f.cur = nil
 	}
-	err := f.at.close()
-	if failed := f.p.close(); err == nil {
-		err = failed
-	}
-	return err
+	return errors.Join(f.at.close(), f.p.close())
 }
 
 var (

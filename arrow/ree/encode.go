@@ -49,21 +49,15 @@ func Encode(ctx context.Context, rt *ptxrun.Runtime, mem memory.Allocator, a arr
 		values = withoutNulls(values, valid, width)
 	}
 	values, lengths, err := encodeBytes(ctx, rt, values, width)
-	if err != nil || valid == nil {
-		return finish(call, mem, dt, values, lengths, nil, err)
-	}
-	// A run ends where the values' run ends or the validity's.
-	ones, between, err := ptxrun.RLEEncode64(ctx, rt, bytesOf(valid))
 	if err != nil {
 		return nil, err
 	}
-	values, lengths, valid = overlay(values, lengths, width, ones, between)
-	return finish(call, mem, dt, values, lengths, valid, nil)
-}
-
-func finish(call string, mem memory.Allocator, dt *arrow.RunEndEncodedType, values []byte, lengths []uint64, valid []bool, err error) (*array.RunEndEncoded, error) {
-	if err != nil {
-		return nil, err
+	if valid != nil { // a run ends where the values' run ends or the validity's
+		ones, between, err := ptxrun.RLEEncode64(ctx, rt, bytesOf(valid))
+		if err != nil {
+			return nil, err
+		}
+		values, lengths, valid = overlay(values, lengths, width, ones, between)
 	}
 	return newArray(call, mem, dt, values, lengths, valid)
 }
