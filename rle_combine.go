@@ -66,7 +66,8 @@ func RLENormalize[V Number, L RunLength](ctx context.Context, rt *Runtime, r Run
 //
 // It waits once, for the number of elements, and again, to refuse runs too long,
 // where there are 2^32 elements or more and lengths are of 32 bits. Then the
-// writing of dst is given to the stream.
+// writing of dst is given to the stream. Errors: as [RLENormalize], ErrOverlap, and
+// ErrLength also for dst or count.
 func RLENormalizeBuffer[V Number, L RunLength](s *Stream, dst BufferRuns[V, L], count *Buffer[uint64], r BufferRuns[V, L]) error {
 	const call = "RLENormalizeBuffer"
 	return onBufferRuns(call, s, func(on []deviceRuns) error {
@@ -98,7 +99,8 @@ func RLECombine[V Number, L RunLength](ctx context.Context, rt *Runtime, op Comb
 }
 
 // RLECombineBuffer is [RLECombine] on device buffers, in stream order, with dst
-// and count, and what it waits for, as in [RLENormalizeBuffer].
+// and count, and what it waits for, as in [RLENormalizeBuffer]. a and b may be the
+// same.
 func RLECombineBuffer[V Number, L RunLength](s *Stream, dst BufferRuns[V, L], count *Buffer[uint64], op CombineOp, a, b BufferRuns[V, L]) error {
 	return overlayBuffers("RLECombineBuffer", s, dst, count, combineKernel[V](op), a, b)
 }
@@ -243,9 +245,11 @@ func markRuns[V Number, L RunLength](ctx context.Context, s *Stream, call string
 		}
 	}()
 	k.values, k.n = r.values, r.n
-	if k.ends, k.total, err = k.scan(ctx, s, call, sizeOf[L](), r); err != nil || k.total == 0 {
+	ends, totals, err := k.scan(ctx, s, call, sizeOf[L](), r)
+	if err != nil || totals[0] == 0 {
 		return k, err
 	}
+	k.ends, k.total = ends[0], totals[0]
 	if k.keep, err = k.alloc(s, k.n); err != nil {
 		return k, err
 	}
@@ -258,17 +262,28 @@ func markRuns[V Number, L RunLength](ctx context.Context, s *Stream, call string
 	return k, s.launch(last, last.tiles(r.n), r.n, a)
 }
 
-// scan waits for an encoding's run ends and number of elements.
-func (k *keptRuns) scan(ctx context.Context, s *Stream, call string, lengthSize int64, r deviceRuns) (ends driver.Ptr, total int64, err error) {
-	if r.n == 0 {
-		return 0, 0, nil
+// scan gives the stream the scans of encodings to run ends, which are freed with
+// k, and waits for their numbers of elements. One without runs has no run ends.
+func (k *keptRuns) scan(ctx context.Context, s *Stream, call string, lengthSize int64, all ...deviceRuns) (ends []driver.Ptr, totals []int64, err error) {
+	ends, totals = make([]driver.Ptr, len(all)), make([]int64, len(all))
+	for i, r := range all {
+		if r.n == 0 {
+			continue
+		}
+		if ends[i], err = s.scanRunEnds(call, r.lengths, lengthSize, r.n); err != nil {
+			return nil, nil, err
+		}
+		k.held = append(k.held, ends[i])
 	}
-	if ends, err = s.scanRunEnds(call, r.lengths, lengthSize, r.n); err != nil {
-		return 0, 0, err
+	for i, r := range all {
+		if r.n == 0 {
+			continue
+		}
+		if totals[i], err = s.runTotal(ctx, call, ends[i], r.n); err != nil {
+			return nil, nil, err
+		}
 	}
-	k.held = append(k.held, ends)
-	total, err = s.runTotal(ctx, call, ends, r.n)
-	return ends, total, err
+	return ends, totals, nil
 }
 
 // overlayRuns applies an operator to the segments of two encodings. It waits for
@@ -282,18 +297,14 @@ func overlayRuns[R Number, L RunLength](ctx context.Context, s *Stream, call str
 			k.free(s)
 		}
 	}()
-	aEnds, aTotal, err := k.scan(ctx, s, call, sizeOf[L](), a)
+	ends, totals, err := k.scan(ctx, s, call, sizeOf[L](), a, b)
 	if err != nil {
 		return k, err
 	}
-	bEnds, bTotal, err := k.scan(ctx, s, call, sizeOf[L](), b)
-	if err != nil {
-		return k, err
+	if totals[0] != totals[1] {
+		return k, driver.Errorf(call, driver.ErrLength, "the encodings have %d and %d elements", totals[0], totals[1])
 	}
-	if aTotal != bTotal {
-		return k, driver.Errorf(call, driver.ErrLength, "the encodings have %d and %d elements", aTotal, bTotal)
-	}
-	if k.total = aTotal; k.total == 0 {
+	if k.total = totals[0]; k.total == 0 {
 		return k, nil
 	}
 	k.n = a.n + b.n
@@ -308,9 +319,15 @@ func overlayRuns[R Number, L RunLength](ctx context.Context, s *Stream, call str
 	if err != nil {
 		return k, err
 	}
-	args := driver.NewArgs().Ptr(a.values).Ptr(aEnds).Uint64(uint64(a.n)).Ptr(b.values).Ptr(bEnds).Uint64(uint64(b.n)).
+	args := overlayArgs(a, b, ends).
 		Uint32(kernel.op).Ptr(k.values).Ptr(k.ends).Ptr(k.keep)
 	return k, s.launch(overlay, overlay.tiles(k.n), k.n, args)
+}
+
+// overlayArgs are a kernel's first parameters, overlayParams, for encodings with
+// these run ends.
+func overlayArgs(a, b deviceRuns, ends []driver.Ptr) *driver.Args {
+	return driver.NewArgs().Ptr(a.values).Ptr(ends[0]).Uint64(uint64(a.n)).Ptr(b.values).Ptr(ends[1]).Uint64(uint64(b.n))
 }
 
 // compactEnds brings the kept runs' ends together, in place, counts them, and
@@ -397,13 +414,12 @@ func keptToBuffers[V Number, L RunLength](s *Stream, call string, k keptRuns, ds
 func equalRuns[V Number, L RunLength](ctx context.Context, s *Stream, call string, a, b deviceRuns) (bool, error) {
 	var k keptRuns
 	defer func() { k.free(s) }()
-	aEnds, aTotal, err := k.scan(ctx, s, call, sizeOf[L](), a)
+	ends, totals, err := k.scan(ctx, s, call, sizeOf[L](), a, b)
 	if err != nil {
 		return false, err
 	}
-	bEnds, bTotal, err := k.scan(ctx, s, call, sizeOf[L](), b)
-	if err != nil || aTotal != bTotal || aTotal == 0 {
-		return err == nil && aTotal == bTotal, err
+	if totals[0] != totals[1] || totals[0] == 0 {
+		return totals[0] == totals[1], nil
 	}
 	width := widthName(sizeOf[V]())
 	kernel, err := s.rt.kernel("runs_"+width, "runs_equal_"+width)
@@ -411,8 +427,7 @@ func equalRuns[V Number, L RunLength](ctx context.Context, s *Stream, call strin
 		return false, err
 	}
 	_, differ, err := s.firstBad(ctx, func(differs driver.Ptr) error {
-		args := driver.NewArgs().Ptr(a.values).Ptr(aEnds).Uint64(uint64(a.n)).Ptr(b.values).Ptr(bEnds).Uint64(uint64(b.n)).Ptr(differs)
-		return s.launch(kernel, kernel.tiles(a.n+b.n), a.n+b.n, args)
+		return s.launch(kernel, kernel.tiles(a.n+b.n), a.n+b.n, overlayArgs(a, b, ends).Ptr(differs))
 	})
 	return err == nil && !differ, err
 }
