@@ -26,8 +26,8 @@ func RLEEncode64[V Number](ctx context.Context, rt *Runtime, src []V, opts ...RL
 	return encodeHost[V, uint64](ctx, "RLEEncode64", rt, src, opts)
 }
 
-// RLECount returns how many runs [RLEEncode] would return, which it takes no
-// memory for.
+// RLECount returns how many runs [RLEEncode] would return, without memory for
+// them. Errors: ErrNil, ErrClosed, ErrOutOfMemory.
 func RLECount[V Number](ctx context.Context, rt *Runtime, src []V) (int, error) {
 	const call = "RLECount"
 	if err := rt.beginHost(ctx, call); err != nil {
@@ -62,7 +62,8 @@ func RLECount[V Number](ctx context.Context, rt *Runtime, src []V) (int, error) 
 //
 // It returns when the work is given to the stream, except for 2^32 elements and
 // more with 32-bit lengths, where it waits to refuse runs too long (ErrOverflow)
-// before values and lengths are written.
+// before values and lengths are written. Errors are also ErrNil, ErrClosed,
+// ErrLength, ErrOverlap, ErrOutOfMemory.
 func RLEEncodeBuffer[V Number, L RunLength](s *Stream, values *Buffer[V], lengths *Buffer[L], count *Buffer[uint64], src *Buffer[V], opts ...RLEOption) error {
 	const call = "RLEEncodeBuffer"
 	if err := s.begin(call); err != nil {
@@ -92,7 +93,8 @@ func RLEEncodeBuffer[V Number, L RunLength](s *Stream, values *Buffer[V], length
 }
 
 // RLECountBuffer is [RLECount] on device buffers, in stream order: count has one
-// element and receives the number of runs. The two do not overlap.
+// element and receives the number of runs. The two do not overlap. Errors: as
+// [RLECount], ErrLength, ErrOverlap.
 func RLECountBuffer[V Number](s *Stream, count *Buffer[uint64], src *Buffer[V]) error {
 	const call = "RLECountBuffer"
 	if err := s.begin(call); err != nil {

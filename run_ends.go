@@ -29,7 +29,8 @@ func RLERunEnds[E RunEnd, L RunLength](ctx context.Context, rt *Runtime, lengths
 
 // RLERunEndsBuffer is [RLERunEnds] on device buffers, in stream order. It waits
 // once, for the sum of the lengths and the check, then gives the writing of ends
-// to the stream. ends and lengths have the same length and do not overlap.
+// to the stream. ends and lengths have the same length and do not overlap. Errors
+// are also ErrLength and ErrOverlap.
 func RLERunEndsBuffer[E RunEnd, L RunLength](s *Stream, ends *Buffer[E], lengths *Buffer[L]) error {
 	return convertBuffers("RLERunEndsBuffer", s, ends, "ends", lengths, "lengths", endsOfLengths[E, L])
 }
@@ -47,7 +48,7 @@ func RLELengths[L RunLength, E RunEnd](ctx context.Context, rt *Runtime, ends []
 
 // RLELengthsBuffer is [RLELengths] on device buffers, in stream order. It waits
 // once, for the check of the ends. lengths and ends have the same length and do
-// not overlap.
+// not overlap. Errors are also ErrLength and ErrOverlap.
 func RLELengthsBuffer[L RunLength, E RunEnd](s *Stream, lengths *Buffer[L], ends *Buffer[E]) error {
 	return convertBuffers("RLELengthsBuffer", s, lengths, "lengths", ends, "ends", lengthsOfEnds[L, E])
 }
@@ -220,7 +221,7 @@ func RLEAt[V Number, E RunEnd, I Index](ctx context.Context, rt *Runtime, values
 // RLEAtBuffer is [RLEAt] on device buffers, in stream order. It waits once, for
 // the check of the indices; then the writing of dst, of the indices' length, is
 // given to the stream. The ends are not checked: where they do not increase, some
-// value of the encoding is taken. dst overlaps no other buffer.
+// value of the encoding is taken. dst overlaps no other buffer (ErrOverlap).
 func RLEAtBuffer[V Number, E RunEnd, I Index](s *Stream, dst, values *Buffer[V], ends *Buffer[E], indices *Buffer[I]) error {
 	const call = "RLEAtBuffer"
 	if err := s.begin(call); err != nil {

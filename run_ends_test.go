@@ -177,7 +177,6 @@ func TestRunEndsErrors(t *testing.T) {
 		kept := make([]uint32, 2)
 		require.NoError(t, lengths.CopyTo(s, kept))
 		require.Equal(t, []uint32{1, math.MaxInt16}, kept)
-		// Ends that do not increase lead to some value, and no further.
 		values, err := NewBufferFrom(s, []uint8{8, 9})
 		require.NoError(t, err)
 		indices, err := NewBufferFrom(s, []uint32{3, 4})
@@ -187,6 +186,11 @@ func TestRunEndsErrors(t *testing.T) {
 		require.Equal(t, []uint8{canary, canary}, out.check(t, s, ""))
 		require.ErrorIs(t, RLEAtBuffer(s, values, values, ends.Buffer, indices), driver.ErrOverlap)
 		require.ErrorIs(t, RLEAtBuffer(s, nil, values, ends.Buffer, indices), driver.ErrNil)
+		// Ends that do not increase lead to some value, and no further.
+		require.NoError(t, indices.CopyFrom(s, []uint32{3, 0}))
+		out = newGuarded[uint8](t, s, 2, 1)
+		require.NoError(t, RLEAtBuffer(s, out.Buffer, values, ends.Buffer, indices))
+		require.Subset(t, []uint8{8, 9}, out.check(t, s, ""))
 		short, err := lengths.Slice(0, 1)
 		require.NoError(t, err)
 		require.ErrorIs(t, RLERunEndsBuffer(s, ends.Buffer, short), driver.ErrLength)
