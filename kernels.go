@@ -171,6 +171,23 @@ var newerTargets = map[string][]int{
 // targets are the variants of a module, oldest first.
 func targets(module string) []int { return append([]int{70}, newerTargets[module]...) }
 
+// typeModule is a module of kernels for one type, whose source has the module's
+// name.
+func typeModule(stem string, t elemType, kernels ...KernelSpec) ModuleSpec {
+	name := stem + "_" + t.name
+	return ModuleSpec{
+		Name: name, Source: stem + ".cu", Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
+		Targets: targets(name), ValueSize: t.size, ValueAlign: t.size, Kernels: kernels,
+	}
+}
+
+// bulkModule is a typeModule for GPUs with bulk copies.
+func bulkModule(stem string, t elemType, kernels ...KernelSpec) ModuleSpec {
+	m := typeModule(stem, t, kernels...)
+	m.Targets = []int{bulkCapability}
+	return m
+}
+
 // scanKernels are the kernels of a scan operator, built-in or a user's; suffix
 // is the operator's name in them.
 func scanKernels(suffix string, size int, upsweep, downsweep driver.Twin) []KernelSpec {
@@ -344,11 +361,8 @@ func rleModules[V twin.Unsigned](t elemType) []ModuleSpec {
 	k := func(name string, params []ParamKind, block int, tile int64, t driver.Twin) KernelSpec { // in table form below
 		return KernelSpec{Name: name, Params: params, Block: block, Tile: tile, Twin: t}
 	}
-	return []ModuleSpec{{
-		Name: "rle_" + t.name, Source: "rle.cu",
-		Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
-		Targets: targets("rle_" + t.name),
-		Kernels: []KernelSpec{
+	return []ModuleSpec{
+		typeModule("rle", t,
 			k(name("rle_mark", t, typeU32), mark, rleBlock, rleTile, twin.RLEMark[V, uint32]()),
 			k(name("rle_mark", t, typeU64), mark, rleBlock, rleTile, twin.RLEMark[V, uint64]()),
 			k(name("rle_finish", t, typeU32, typeU32), finish, rleBlock, 0, twin.RLEFinish[V, uint32, uint32]()),
@@ -359,8 +373,8 @@ func rleModules[V twin.Unsigned](t elemType) []ModuleSpec {
 			k(name("rle_decode_warp", t), decode, decodeBlock, decodeBlock/32, twin.RLEDecode[V]()),
 			k(name("rle_decode_block", t), decode, decodeBlock, 1, twin.RLEDecode[V]()),
 			k(name("rle_decode_tiled", t), decode, decodeBlock, decodeTile/int64(t.size), twin.RLEDecode[V]()),
-		},
-	}}
+		),
+	}
 }
 
 // Encoding in a single pass has compaction's tiles; each warp's list of heads and
@@ -403,42 +417,48 @@ const (
 // decodePassTile is the runs of a tile, for lengths of the given size.
 func decodePassTile(length int64) int64 { return decodeParts * passRows * 32 * 16 / length }
 
+// decodePassShared is the shared memory of decoding values of the given size.
+func decodePassShared(size, tile int64) int64 {
+	return decodeParts*(decodeVectors*16/size+32*4) + tile*size
+}
+
 // decodeState is the bytes of state for decoding runs: the tiles' totals and three
 // words a part.
 func decodeState(runs, length int64) int64 {
 	return passStateHead + ceilDiv(runs, decodePassTile(length))*(16+decodeParts*24)
 }
 
-// runModules are run-length encoding and decoding in a single pass, of values of
-// one width.
-func runModules[V twin.Unsigned](t elemType) []ModuleSpec {
-	encode := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamPtr, ParamU32} // in, n, values, lengths, capacity, count, too long or 0, state, first
-	decode := []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamU64, ParamU64, ParamPtr, ParamPtr}           // values, lengths, runs, out, from, size, total, state
+// rlePassModules are run-length encoding and decoding in a single pass, of values
+// of one width.
+func rlePassModules[V twin.Unsigned](t elemType) []ModuleSpec {
 	size := int64(t.size)
-	module := func(stem string, target int, kernel func(length elemType, encode, decode driver.Twin) KernelSpec) ModuleSpec {
-		return ModuleSpec{
-			Name: stem + "_" + t.name, Source: stem + ".cu",
-			Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
-			Targets: []int{target},
-			Kernels: []KernelSpec{
-				kernel(typeU32, twin.RLEEncode[V, uint32](), twin.RLEDecodePass[V, uint32]()),
-				kernel(typeU64, twin.RLEEncode[V, uint64](), twin.RLEDecodePass[V, uint64]()),
-			},
+	encode := func(kind string, length elemType, tw driver.Twin) KernelSpec {
+		// in, n, values, lengths, capacity, count, too long or 0, state, first
+		return KernelSpec{
+			Name:   "rle_encode_" + kind + "_" + t.name + "_" + length.name,
+			Params: []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamPtr, ParamPtr, ParamU32},
+			Block:  selectBlock, Tile: selectTile(t.size), Twin: tw, Shared: encodePassShared(size), Resident: true,
+		}
+	}
+	bulk := func(length elemType, tw driver.Twin) KernelSpec {
+		k := encode("bulk", length, tw)
+		k.Block, k.Target = (2+encodeReducers+selectParts)*32, bulkCapability
+		k.Shared = encodeBulkShared(size)
+		return k
+	}
+	decode := func(length elemType, tw driver.Twin) KernelSpec {
+		tile := decodePassTile(int64(length.size))
+		// values, lengths, runs, out, from, size, total, state
+		return KernelSpec{
+			Name:   "rle_decode_pass_" + t.name + "_" + length.name,
+			Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamU64, ParamU64, ParamPtr, ParamPtr},
+			Block:  decodePassBlock, Tile: tile, Twin: tw, Shared: decodePassShared(size, tile), Resident: true,
 		}
 	}
 	return []ModuleSpec{
-		module("rle_encode_pass", 70, func(l elemType, e, _ driver.Twin) KernelSpec {
-			return KernelSpec{Name: "rle_encode_pass_" + t.name + "_" + l.name, Params: encode, Block: selectBlock, Tile: selectTile(t.size), Twin: e,
-				Shared: encodePassShared(size), Resident: true}
-		}),
-		module("rle_encode_bulk", bulkCapability, func(l elemType, e, _ driver.Twin) KernelSpec {
-			return KernelSpec{Name: "rle_encode_bulk_" + t.name + "_" + l.name, Params: encode, Block: (2 + encodeReducers + selectParts) * 32, Tile: selectTile(t.size), Twin: e,
-				Shared: encodeBulkShared(size), Resident: true, Target: bulkCapability}
-		}),
-		module("rle_decode", 70, func(l elemType, _, d driver.Twin) KernelSpec {
-			return KernelSpec{Name: "rle_decode_pass_" + t.name + "_" + l.name, Params: decode, Block: decodePassBlock, Tile: decodePassTile(int64(l.size)), Twin: d,
-				Shared: decodeParts * (decodeVectors*16/size + 32*4 + decodePassTile(int64(l.size))/decodeParts*size), Resident: true}
-		}),
+		typeModule("rle_encode_pass", t, encode("pass", typeU32, twin.RLEEncode[V, uint32]()), encode("pass", typeU64, twin.RLEEncode[V, uint64]())),
+		bulkModule("rle_encode_bulk", t, bulk(typeU32, twin.RLEEncode[V, uint32]()), bulk(typeU64, twin.RLEEncode[V, uint64]())),
+		typeModule("rle_decode", t, decode(typeU32, twin.RLEDecodePass[V, uint32]()), decode(typeU64, twin.RLEDecodePass[V, uint64]())),
 	}
 }
 
@@ -494,12 +514,6 @@ var overlayParams = []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamPtr
 
 // bitRunsModules are what reads encodings by the bits of their values.
 func bitRunsModules[V twin.Unsigned](t elemType) []ModuleSpec {
-	module := func(name, source string, kernels ...KernelSpec) ModuleSpec {
-		return ModuleSpec{
-			Name: name + "_" + t.name, Source: source, Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
-			Targets: targets(name + "_" + t.name), ValueSize: t.size, ValueAlign: t.size, Kernels: kernels,
-		}
-	}
 	// partials, fold, low, span, negate
 	count := []ParamKind{ParamPtr, ParamValue, ParamValue, ParamValue, ParamU32}
 	at := func(e, i string, t driver.Twin) KernelSpec {
@@ -507,7 +521,7 @@ func bitRunsModules[V twin.Unsigned](t elemType) []ModuleSpec {
 		return KernelSpec{Name: "run_at_" + e + "_" + i, Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr}, Block: runsBlock, Tile: runsTile, Twin: t}
 	}
 	return []ModuleSpec{
-		module("runs", "runs.cu",
+		typeModule("runs", t,
 			reduceKernel("runs_count_"+t.name+"_u32", twin.RunsCount[V, uint32](), count...),
 			reduceKernel("runs_count_"+t.name+"_u64", twin.RunsCount[V, uint64](), count...),
 			// a, b, differs
@@ -515,7 +529,7 @@ func bitRunsModules[V twin.Unsigned](t elemType) []ModuleSpec {
 			// values, ends, n, keep
 			KernelSpec{Name: "runs_last_" + t.name, Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr}, Block: runsBlock, Tile: runsTile, Twin: twin.RunsLast[V]()},
 		),
-		module("run_at", "run_at.cu",
+		typeModule("run_at", t,
 			at(t.name+"_i16", "u32", twin.RunAt[V, int16, uint32]()), at(t.name+"_i16", "u64", twin.RunAt[V, int16, uint64]()),
 			at(t.name+"_i32", "u32", twin.RunAt[V, int32, uint32]()), at(t.name+"_i32", "u64", twin.RunAt[V, int32, uint64]()),
 			at(t.name+"_i64", "u32", twin.RunAt[V, int64, uint32]()), at(t.name+"_i64", "u64", twin.RunAt[V, int64, uint64]()),
@@ -526,12 +540,6 @@ func bitRunsModules[V twin.Unsigned](t elemType) []ModuleSpec {
 // numberRunsModules are what reads encodings of numbers of one type; the twins
 // are those that integers and floats have apart.
 func numberRunsModules[V twin.Number](t elemType, sum32, sum64, combine driver.Twin) []ModuleSpec {
-	module := func(name string, kernels ...KernelSpec) ModuleSpec {
-		return ModuleSpec{
-			Name: name + "_" + t.name, Source: name + ".cu", Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
-			Targets: targets(name + "_" + t.name), Kernels: kernels,
-		}
-	}
 	overlay := func(name string, tw driver.Twin) KernelSpec {
 		// a, b, op, values, ends, keep
 		return KernelSpec{
@@ -541,7 +549,7 @@ func numberRunsModules[V twin.Number](t elemType, sum32, sum64, combine driver.T
 	}
 	histogram := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr} // edges, bins, counts, elements
 	return []ModuleSpec{
-		module("runs_reduce",
+		typeModule("runs_reduce", t,
 			reduceKernel("runs_sum_"+t.name+"_u32", sum32, ParamPtr),
 			reduceKernel("runs_sum_"+t.name+"_u64", sum64, ParamPtr),
 			reduceKernel("runs_minmax_"+t.name+"_u32", twin.RunsMinMax[V, uint32](), ParamPtr),
@@ -549,7 +557,7 @@ func numberRunsModules[V twin.Number](t elemType, sum32, sum64, combine driver.T
 			reduceKernel("runs_histogram_"+t.name+"_u32", twin.RunsHistogram[V, uint32](), histogram...),
 			reduceKernel("runs_histogram_"+t.name+"_u64", twin.RunsHistogram[V, uint64](), histogram...),
 		),
-		module("runs_combine", overlay("runs_combine", combine), overlay("runs_compare", twin.RunsCompare[V]())),
+		typeModule("runs_combine", t, overlay("runs_combine", combine), overlay("runs_compare", twin.RunsCompare[V]())),
 	}
 }
 
@@ -625,22 +633,15 @@ func selectModules[V twin.Unsigned](t elemType) []ModuleSpec {
 	flagged := []ParamKind{ParamPtr, ParamPtr}                                     // in, flags
 	compare := []ParamKind{ParamPtr, ParamValue, ParamValue, ParamValue, ParamU32} // in, fold, low, span, negate
 	unique := []ParamKind{ParamPtr}                                                // in
-	module := func(kind string, target int, kernels ...KernelSpec) ModuleSpec {
-		return ModuleSpec{
-			Name: "select_" + kind + "_" + t.name, Source: "select_" + kind + ".cu",
-			Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
-			Targets: []int{target}, ValueSize: t.size, ValueAlign: t.size, Kernels: kernels,
-		}
-	}
 	return []ModuleSpec{
-		module("pass", 70,
+		typeModule("select_pass", t,
 			selectKernel("select_pass_flagged_"+t.name, t.size, flagged, twin.SelectFlagged[V]()),
 			selectKernel("select_pass_compare_"+t.name, t.size, compare, twin.SelectCompare[V]()),
 			selectKernel("select_pass_unique_"+t.name, t.size, unique, twin.SelectUnique[V]()),
 			selectCountKernel("select_count_compare_"+t.name, t.size, compare, twin.CountCompare[V]()),
 			selectCountKernel("select_count_unique_"+t.name, t.size, unique, twin.CountUnique[V]()),
 		),
-		module("bulk", bulkCapability,
+		bulkModule("select_bulk", t,
 			selectBulkKernel("select_bulk_flagged_"+t.name, t.size, true, flagged, twin.SelectFlagged[V]()),
 			selectBulkKernel("select_bulk_compare_"+t.name, t.size, false, compare, twin.SelectCompare[V]()),
 			selectBulkKernel("select_bulk_unique_"+t.name, t.size, false, unique, twin.SelectUnique[V]()),
@@ -714,7 +715,7 @@ var moduleTable = slices.Concat(
 	widening[uint32, uint64](typeU32, typeU64),
 	passModules("satsum", typeU32, typeU64, twin.SaturatingSum(), twin.ScanPass(twin.SaturatingSum(), twin.Widen[uint32, uint64])),
 	rleModules[uint8](typeU8), rleModules[uint16](typeU16), rleModules[uint32](typeU32), rleModules[uint64](typeU64),
-	runModules[uint8](typeU8), runModules[uint16](typeU16), runModules[uint32](typeU32), runModules[uint64](typeU64),
+	rlePassModules[uint8](typeU8), rlePassModules[uint16](typeU16), rlePassModules[uint32](typeU32), rlePassModules[uint64](typeU64),
 	selectModules[uint8](typeU8), selectModules[uint16](typeU16), selectModules[uint32](typeU32), selectModules[uint64](typeU64),
 	[]ModuleSpec{selectFlagsModule()},
 	bitRunsModules[uint8](typeU8), bitRunsModules[uint16](typeU16), bitRunsModules[uint32](typeU32), bitRunsModules[uint64](typeU64),
