@@ -386,7 +386,8 @@ const (
 	encodeBits     = selectRows * 32 * 2 // of a part
 )
 
-// encodeState is the bytes of state for n elements: a tile's total is 8 bytes.
+// encodeState is the bytes of state for n elements: a tile's total is 8 bytes, and
+// as many of marks.
 func encodeState(n int64, size int) int64 { return passStateHead + ceilDiv(n, selectTile(size))*16 }
 
 // encodeList is a part's list of heads, of 2 bytes each.

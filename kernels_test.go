@@ -3,8 +3,12 @@ package ptxrun
 import (
 	"bytes"
 	"fmt"
+	"go/constant"
+	"go/token"
+	"go/types"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -133,5 +137,48 @@ func TestKernelMemory(t *testing.T) {
 			require.NoError(t, err)
 			assert.False(t, bytes.Contains(text, []byte(".local")), "sm_%d/%s", target, m.Name)
 		}
+	}
+}
+
+// TestShapesAreTheSources holds the shapes in kernels.go against the constants of
+// the headers: a tile that is smaller here would only cost time, which no
+// comparison of results shows.
+func TestShapesAreTheSources(t *testing.T) {
+	constants := map[string]string{}
+	headers, err := filepath.Glob("ptx/src/*.cuh")
+	require.NoError(t, err)
+	for _, h := range headers {
+		text, err := os.ReadFile(h)
+		require.NoError(t, err)
+		for _, c := range regexp.MustCompile(`(?m)^constexpr (?:int|unsigned) (\w+) = ([^;]+);`).FindAllStringSubmatch(string(text), -1) {
+			require.NotContains(t, constants, c[1], h)
+			constants[c[1]] = c[2]
+		}
+	}
+	var expand func(expression string) string
+	expand = func(expression string) string {
+		return regexp.MustCompile(`[a-z]\w*`).ReplaceAllStringFunc(expression, func(name string) string {
+			require.Contains(t, constants, name)
+			return "(" + expand(constants[name]) + ")"
+		})
+	}
+	for expression, want := range map[string]int64{
+		"scan_block": scanBlock, "heads_block": headsBlock,
+		"pass_parts": passParts, "pass_rows": passRows, "pass_block": passBlock,
+		"bulk_stages": bulkStages, "bulk_reducers": bulkReducers, "bulk_block": bulkBlock,
+		"select_parts": selectParts, "select_rows": selectRows, "select_block": selectBlock,
+		"select_parts * select_part_bytes": selectTileBytes,
+		"rle_block":                        rleBlock, "rle_tile": rleTile,
+		"decode_block": decodeBlock, "decode_tile_bytes": decodeTile,
+		"encode_stages": encodeStages, "encode_reducers": encodeReducers, "encode_block": (2 + encodeReducers + selectParts) * 32,
+		"decode_parts": decodeParts, "decode_pass_block": decodePassBlock, "chunk_bytes": decodeChunkBytes,
+		"runs_block": runsBlock, "runs_tile": runsTile, "reduce_block": reduceBlock,
+		"overlay_block": overlayBlock, "overlay_tile": overlayTile,
+	} {
+		got, err := types.Eval(token.NewFileSet(), nil, token.NoPos, expand(expression))
+		require.NoError(t, err, expression)
+		value, ok := constant.Int64Val(got.Value)
+		require.True(t, ok, expression)
+		assert.Equal(t, want, value, expression)
 	}
 }
