@@ -1,10 +1,6 @@
 package ptxrun
 
-import (
-	"encoding/binary"
-
-	"github.com/ptxrun/ptxrun/driver"
-)
+import "github.com/ptxrun/ptxrun/driver"
 
 // RunLength is the type of a run's length.
 type RunLength interface{ ~uint32 | ~uint64 }
@@ -96,38 +92,4 @@ func rleOptions(call string, opts []RLEOption) (c RLEOption, err error) {
 		return c, driver.Errorf(call, driver.ErrInvalidValue, "decode strategy %d", c.decode)
 	}
 	return c, nil
-}
-
-// strideBlocks is the grid of a kernel that strides over n elements, tile of
-// them a block: enough blocks to fill the device several times over, so that
-// uneven ones even out.
-func (rt *Runtime) strideBlocks(n, tile int64) uint64 {
-	return uint64(min(ceilDiv(n, tile), int64(rt.dev.Info().Multiprocessors)*64))
-}
-
-// read waits for the stream and returns the 4- or 8-byte word at p.
-func (s *Stream) read(p driver.Ptr, size int64) (uint64, error) {
-	if err := s.s.CopyToHost(s.word[:size], p); err != nil {
-		return 0, err
-	}
-	if err := s.s.Synchronize(); err != nil {
-		return 0, err
-	}
-	if size == 4 {
-		return uint64(binary.LittleEndian.Uint32(s.word[:])), nil
-	}
-	return binary.LittleEndian.Uint64(s.word[:]), nil
-}
-
-// widthName is the unsigned type that carries values of size bytes.
-func widthName(size int64) string {
-	switch size {
-	case 1:
-		return typeU8.name
-	case 2:
-		return typeU16.name
-	case 4:
-		return typeU32.name
-	}
-	return typeU64.name
 }

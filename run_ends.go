@@ -5,7 +5,6 @@ import (
 	"context"
 	"math"
 	"reflect"
-	"slices"
 
 	"github.com/ptxrun/ptxrun/driver"
 )
@@ -352,15 +351,4 @@ func (s *Stream) launchRunEnds(name string, n int64, a *driver.Args) error {
 		return err
 	}
 	return s.launch(k, k.tiles(n), n, a)
-}
-
-// numberName is the device type that holds a T.
-func numberName[T Number]() string {
-	kind := reflect.TypeFor[T]().Kind()
-	for name, kinds := range kindsOf {
-		if slices.Contains(kinds, kind) {
-			return name
-		}
-	}
-	panic("ptxrun: a number of no device type")
 }

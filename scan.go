@@ -449,6 +449,31 @@ var kindsOf = map[string][]reflect.Kind{
 	"f32": {reflect.Float32}, "f64": {reflect.Float64},
 }
 
+var numberNames = func() (names [reflect.Float64 + 1]string) {
+	for name, kinds := range kindsOf {
+		for _, k := range kinds {
+			names[k] = name
+		}
+	}
+	return names
+}()
+
+// numberName is the device type that holds a T.
+func numberName[T Number]() string { return numberNames[reflect.TypeFor[T]().Kind()] }
+
+// widthName is the unsigned type that carries values of size bytes.
+func widthName(size int64) string {
+	switch size {
+	case 1:
+		return typeU8.name
+	case 2:
+		return typeU16.name
+	case 4:
+		return typeU32.name
+	}
+	return typeU64.name
+}
+
 // hostScan copies src to the device, scans it there, in place if the types are
 // the same, and copies the result back.
 func hostScan[Out, In any](ctx context.Context, call string, rt *Runtime, sc *scanner, dst []Out, src []In, opts []ScanOption) error {

@@ -2,6 +2,7 @@ package ptxrun
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"runtime"
 	"strconv"
@@ -244,6 +245,13 @@ func (s *Stream) launch(k kernel, blocks uint64, n int64, a *driver.Args) error 
 // tiles is how many blocks cover n elements.
 func (k kernel) tiles(n int64) uint64 { return uint64(ceilDiv(n, k.spec.Tile)) }
 
+// strideBlocks is the grid of a kernel that strides over n elements, tile of
+// them a block: enough blocks to fill the device several times over, so that
+// uneven ones even out.
+func (rt *Runtime) strideBlocks(n, tile int64) uint64 {
+	return uint64(min(ceilDiv(n, tile), int64(rt.dev.Info().Multiprocessors)*64))
+}
+
 // onStream runs a call on host slices on a stream of its own. A stream on which
 // a call failed or was given up is not used again: what is still in it, and its
 // errors, must not reach the next call.
@@ -307,4 +315,18 @@ func (s *Stream) download(ctx context.Context, dst []byte, src driver.Ptr) error
 		return err
 	}
 	return s.s.Synchronize()
+}
+
+// read waits for the stream and returns the 4- or 8-byte word at p.
+func (s *Stream) read(p driver.Ptr, size int64) (uint64, error) {
+	if err := s.s.CopyToHost(s.word[:size], p); err != nil {
+		return 0, err
+	}
+	if err := s.s.Synchronize(); err != nil {
+		return 0, err
+	}
+	if size == 4 {
+		return uint64(binary.LittleEndian.Uint32(s.word[:])), nil
+	}
+	return binary.LittleEndian.Uint64(s.word[:]), nil
 }
