@@ -55,12 +55,9 @@ func Open(ctx context.Context, rt *ptxrun.Runtime, r io.ReaderAt, size int64, op
 		return nil, err
 	}
 	defer rt.Release()
-	c, err := configOf(opts)
+	c, err := configOf(r, "reader", opts)
 	if err != nil {
 		return nil, err
-	}
-	if r == nil {
-		return nil, driver.Errorf("rlefile", driver.ErrNil, "reader")
 	}
 	if size < 0 {
 		return nil, driver.Errorf("rlefile", driver.ErrInvalidValue, "a file of %d bytes", size)

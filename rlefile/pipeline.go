@@ -25,7 +25,9 @@ func WithFrame(bytes int) Option { return func(c *config) { c.frame = bytes } }
 // default is the number of processors, within 2 and 16.
 func WithBuffers(n int) Option { return func(c *config) { c.buffers = n } }
 
-func configOf(opts []Option) (config, error) {
+// configOf checks what is to be opened: the options, and the reader or writer
+// below, which has that name in errors.
+func configOf(below any, name string, opts []Option) (config, error) {
 	c := config{frame: DefaultFrame, buffers: max(2, min(runtime.GOMAXPROCS(0), 16))}
 	for _, o := range opts {
 		if o == nil {
@@ -38,6 +40,9 @@ func configOf(opts []Option) (config, error) {
 	}
 	if c.buffers < 1 {
 		return c, driver.Errorf("rlefile", driver.ErrInvalidValue, "%d buffers", c.buffers)
+	}
+	if below == nil {
+		return c, driver.Errorf("rlefile", driver.ErrNil, "%s", name)
 	}
 	return c, nil
 }

@@ -43,12 +43,9 @@ func NewReader(ctx context.Context, rt *ptxrun.Runtime, r io.Reader, opts ...Opt
 		return nil, err
 	}
 	defer rt.Release()
-	c, err := configOf(opts)
+	c, err := configOf(r, "reader", opts)
 	if err != nil {
 		return nil, err
-	}
-	if r == nil {
-		return nil, driver.Errorf("rlefile", driver.ErrNil, "reader")
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -38,12 +38,9 @@ func NewWriter(ctx context.Context, rt *ptxrun.Runtime, w io.Writer, width int, 
 		return nil, err
 	}
 	defer rt.Release()
-	c, err := configOf(opts)
+	c, err := configOf(w, "writer", opts)
 	if err != nil {
 		return nil, err
-	}
-	if w == nil {
-		return nil, driver.Errorf("rlefile", driver.ErrNil, "writer")
 	}
 	if !validWidth(width) {
 		return nil, driver.Errorf("rlefile", driver.ErrInvalidValue, "elements of %d bytes; 1, 2, 4 and 8 are possible", width)
