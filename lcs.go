@@ -283,7 +283,7 @@ func (s *Stream) lcsSpinWait(ctx context.Context, call string, size int64, a, b 
 	if len(a) > LCSSpinWaitMaxCells/len(b) {
 		return 0, driver.Errorf(call, driver.ErrTooLarge, "%d × %d elements; their product may be at most %d", len(a), len(b), LCSSpinWaitMaxCells)
 	}
-	m, err := s.rt.module("lcs")
+	k, err := s.rt.kernel("lcs", "lcs_spinwait")
 	if err != nil {
 		return 0, err
 	}
@@ -308,7 +308,7 @@ func (s *Stream) lcsSpinWait(ctx context.Context, call string, size int64, a, b 
 	args := driver.NewArgs().Ptr(host.Ptr).Uint64(uint64(len(a))).
 		Ptr(host.Ptr + driver.Ptr(len(a))).Uint64(uint64(len(b))).Ptr(table).Ptr(ticket)
 	blocks := uint64(ceilDiv(int64(len(a)), lcsBlockEdge)) * uint64(ceilDiv(int64(len(b)), lcsBlockEdge))
-	if err := s.launch(m.kernel("lcs_spinwait"), blocks, cells, args); err != nil {
+	if err := s.launch(k, blocks, cells, args); err != nil {
 		return 0, err
 	}
 	if err := s.wait(ctx); err != nil {
@@ -325,11 +325,10 @@ func (s *Stream) lcsSpinWait(ctx context.Context, call string, size int64, a, b 
 }
 
 func (s *Stream) lcsTiled(ctx context.Context, size int64, a, b []byte) (int, error) {
-	mod, err := s.rt.module("lcs_" + widthName(size))
+	k, err := s.rt.kernel("lcs_"+widthName(size), "lcs_tiled_"+widthName(size))
 	if err != nil {
 		return 0, err
 	}
-	k := mod.kernel("lcs_tiled_" + widthName(size))
 	m, n := int64(len(a))/size, int64(len(b))/size
 	rows, columns := ceilDiv(m, lcsTile), ceilDiv(n, lcsTile)
 	bAt := align256(int64(len(a)))

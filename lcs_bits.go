@@ -328,7 +328,7 @@ func (s *Stream) lcsPrefixesOn(call string, size int64, out, a driver.Ptr, m int
 	if err != nil {
 		return err
 	}
-	mod, err := s.rt.module("lcs")
+	unpack, err := s.rt.kernel("lcs", "lcs_unpack")
 	if err != nil {
 		return err
 	}
@@ -341,7 +341,7 @@ func (s *Stream) lcsPrefixesOn(call string, size int64, out, a driver.Ptr, m int
 	if err := s.s.Fill(out, 0, 4); err != nil {
 		return err
 	}
-	unpack, grows := mod.kernel("lcs_unpack"), out+4
+	grows := out + 4
 	if err := s.launch(unpack, unpack.tiles(n), n, driver.NewArgs().Ptr(row).Uint64(uint64(n)).Ptr(grows)); err != nil {
 		return err
 	}

@@ -542,11 +542,10 @@ func (b *lcsBatch[T]) chained(ctx context.Context, p *lcsBits, out driver.Ptr, p
 	if err := p.s.upload(ctx, placesAt, bytesOf(places)); err != nil {
 		return err
 	}
-	m, err := p.s.rt.module("lcs")
+	k, err := p.s.rt.kernel("lcs", "lcs_place")
 	if err != nil {
 		return err
 	}
-	k := m.kernel("lcs_place")
 	args := driver.NewArgs().Ptr(at + driver.Ptr(w.lengthsAt)).Uint64(uint64(len(problems))).Ptr(placesAt).Ptr(out)
 	return p.s.launch(k, k.tiles(int64(len(problems))), int64(len(problems)), args)
 }
