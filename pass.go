@@ -62,7 +62,8 @@ func (s *Stream) launchPass(k kernel, n int64, workspace driver.Ptr, bytes int64
 
 // takeTickets makes the kept state ready for a pass that takes so many tickets and
 // returns the first. Only a GPU is trusted to have done what it was given, since
-// one that has failed does nothing more; the emulator goes on.
+// one that has failed does nothing more, while the emulator goes on; and twins
+// leave the state alone.
 func (s *Stream) takeTickets(n uint64) (first uint32, err error) {
 	st := &s.state
 	if st.ptr == 0 {
@@ -75,7 +76,8 @@ func (s *Stream) takeTickets(n uint64) (first uint32, err error) {
 		if err := s.s.Fill(st.ptr, 0, keptStateBytes); err != nil {
 			return 0, err
 		}
-		st.tickets, st.valid = 0, s.rt.dev.Info().Kind == driver.KindCUDA
+		kind := s.rt.dev.Info().Kind
+		st.tickets, st.valid = 0, kind == driver.KindCUDA || kind == driver.KindCPU
 	}
 	first = uint32(st.tickets)
 	st.tickets += n
