@@ -63,33 +63,34 @@ func (s DecodeStrategy) String() string {
 	return "unknown strategy"
 }
 
-// RLEOption changes how runs are encoded or decoded.
-type RLEOption struct {
-	encode               EncodeStrategy
-	decode               DecodeStrategy
-	setEncode, setDecode bool
+// EncodeOption changes how runs are encoded.
+type EncodeOption struct{ strategy EncodeStrategy }
+
+// WithEncodeStrategy chooses the algorithm.
+func WithEncodeStrategy(s EncodeStrategy) EncodeOption { return EncodeOption{s} }
+
+func encodeStrategy(call string, opts []EncodeOption) (s EncodeStrategy, err error) {
+	for _, o := range opts {
+		s = o.strategy
+	}
+	if s >= encodeStrategies {
+		return s, driver.Errorf(call, driver.ErrInvalidValue, "encode strategy %d", s)
+	}
+	return s, nil
 }
 
-// WithEncodeStrategy chooses the algorithm of an encoding call.
-func WithEncodeStrategy(s EncodeStrategy) RLEOption { return RLEOption{encode: s, setEncode: true} }
+// DecodeOption changes how runs are decoded.
+type DecodeOption struct{ strategy DecodeStrategy }
 
-// WithDecodeStrategy chooses the algorithm of a decoding call.
-func WithDecodeStrategy(s DecodeStrategy) RLEOption { return RLEOption{decode: s, setDecode: true} }
+// WithDecodeStrategy chooses the algorithm.
+func WithDecodeStrategy(s DecodeStrategy) DecodeOption { return DecodeOption{s} }
 
-func rleOptions(call string, opts []RLEOption) (c RLEOption, err error) {
+func decodeStrategy(call string, opts []DecodeOption) (s DecodeStrategy, err error) {
 	for _, o := range opts {
-		if o.setEncode {
-			c.encode = o.encode
-		}
-		if o.setDecode {
-			c.decode = o.decode
-		}
+		s = o.strategy
 	}
-	if c.encode >= encodeStrategies {
-		return c, driver.Errorf(call, driver.ErrInvalidValue, "encode strategy %d", c.encode)
+	if s >= decodeStrategies {
+		return s, driver.Errorf(call, driver.ErrInvalidValue, "decode strategy %d", s)
 	}
-	if c.decode >= decodeStrategies {
-		return c, driver.Errorf(call, driver.ErrInvalidValue, "decode strategy %d", c.decode)
-	}
-	return c, nil
+	return s, nil
 }

@@ -18,7 +18,7 @@ import (
 // When ctx is done before the result is complete, it returns ctx's error and
 // nothing else. Errors: ErrNil, ErrClosed, ErrLength if the two differ in
 // length, ErrOverflow if the lengths' sum is 2^63 or more, ErrOutOfMemory.
-func RLEDecode[V Number, L RunLength](ctx context.Context, rt *Runtime, values []V, lengths []L, opts ...RLEOption) ([]V, error) {
+func RLEDecode[V Number, L RunLength](ctx context.Context, rt *Runtime, values []V, lengths []L, opts ...DecodeOption) ([]V, error) {
 	return decodeHost(ctx, "RLEDecode", rt, values, lengths, func(total int64) (int64, int64, error) { return 0, total, nil }, opts)
 }
 
@@ -36,12 +36,12 @@ func RLEDecodeRange[V Number, L RunLength](ctx context.Context, rt *Runtime, val
 	}, nil)
 }
 
-func decodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Runtime, values []V, lengths []L, window func(total int64) (from, to int64, err error), opts []RLEOption) ([]V, error) {
+func decodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Runtime, values []V, lengths []L, window func(total int64) (from, to int64, err error), opts []DecodeOption) ([]V, error) {
 	if err := rt.beginHost(ctx, call); err != nil {
 		return nil, err
 	}
 	defer rt.end()
-	c, err := rleOptions(call, opts)
+	strategy, err := decodeStrategy(call, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func decodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Run
 	if to-from > math.MaxInt64/sizeOf[V]() {
 		return nil, driver.Errorf(call, driver.ErrOutOfMemory, "%d elements", to-from)
 	}
-	d := decoding{call: call, strategy: c.decode, size: sizeOf[V](), length: sizeOf[L](), runs: int64(len(values)), from: from, n: to - from}
+	d := decoding{call: call, strategy: strategy, size: sizeOf[V](), length: sizeOf[L](), runs: int64(len(values)), from: from, n: to - from}
 	var dst []V
 	err = rt.onStream(call, func(s *Stream) error {
 		valueBytes, lengthBytes := align256(d.runs*d.size), align256(d.runs*d.length)
@@ -111,7 +111,7 @@ func tooManyElements(call string, runs int64) error {
 // once, for the lengths' sum, and returns it; then the writing of dst's first
 // elements is given to the stream. Errors are also ErrTooSmall if dst has less
 // room, with the size needed; dst is then not written. No two buffers overlap.
-func RLEDecodeBuffer[V Number, L RunLength](s *Stream, dst, values *Buffer[V], lengths *Buffer[L], opts ...RLEOption) (int64, error) {
+func RLEDecodeBuffer[V Number, L RunLength](s *Stream, dst, values *Buffer[V], lengths *Buffer[L], opts ...DecodeOption) (int64, error) {
 	const call = "RLEDecodeBuffer"
 	if err := s.begin(call); err != nil {
 		return 0, err
@@ -176,8 +176,8 @@ type decoding struct {
 	total           driver.Ptr // receives the lengths' saturated sum
 }
 
-func newDecoding[V Number, L RunLength](call string, s *Stream, dst, values *Buffer[V], lengths *Buffer[L], opts []RLEOption) (decoding, error) {
-	c, err := rleOptions(call, opts)
+func newDecoding[V Number, L RunLength](call string, s *Stream, dst, values *Buffer[V], lengths *Buffer[L], opts []DecodeOption) (decoding, error) {
+	strategy, err := decodeStrategy(call, opts)
 	if err != nil {
 		return decoding{}, err
 	}
@@ -190,7 +190,7 @@ func newDecoding[V Number, L RunLength](call string, s *Stream, dst, values *Buf
 	if err := checkDisjoint(call, dst.span("dst"), values.span("values"), lengths.span("lengths")); err != nil {
 		return decoding{}, err
 	}
-	return decoding{call: call, strategy: c.decode, size: sizeOf[V](), length: sizeOf[L](), values: values.ptr, lengths: lengths.ptr, runs: values.n, out: dst.ptr}, nil
+	return decoding{call: call, strategy: strategy, size: sizeOf[V](), length: sizeOf[L](), values: values.ptr, lengths: lengths.ptr, runs: values.n, out: dst.ptr}, nil
 }
 
 // decodeChecked waits for the lengths' sum and, if there is room for so many

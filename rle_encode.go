@@ -17,12 +17,12 @@ import (
 // before the result is complete, it returns ctx's error and nothing else. Errors:
 // ErrNil, ErrClosed, ErrOutOfMemory, and ErrOverflow if a run has 2^32 elements or
 // more; [RLEEncode64] takes those.
-func RLEEncode[V Number](ctx context.Context, rt *Runtime, src []V, opts ...RLEOption) (values []V, lengths []uint32, err error) {
+func RLEEncode[V Number](ctx context.Context, rt *Runtime, src []V, opts ...EncodeOption) (values []V, lengths []uint32, err error) {
 	return encodeHost[V, uint32](ctx, "RLEEncode", rt, src, opts)
 }
 
 // RLEEncode64 is [RLEEncode] with 64-bit lengths.
-func RLEEncode64[V Number](ctx context.Context, rt *Runtime, src []V, opts ...RLEOption) (values []V, lengths []uint64, err error) {
+func RLEEncode64[V Number](ctx context.Context, rt *Runtime, src []V, opts ...EncodeOption) (values []V, lengths []uint64, err error) {
 	return encodeHost[V, uint64](ctx, "RLEEncode64", rt, src, opts)
 }
 
@@ -64,13 +64,13 @@ func RLECount[V Number](ctx context.Context, rt *Runtime, src []V) (int, error) 
 // more with 32-bit lengths, where it waits to refuse runs too long (ErrOverflow)
 // before values and lengths are written. Errors are also ErrNil, ErrClosed,
 // ErrLength, ErrOverlap, ErrOutOfMemory.
-func RLEEncodeBuffer[V Number, L RunLength](s *Stream, values *Buffer[V], lengths *Buffer[L], count *Buffer[uint64], src *Buffer[V], opts ...RLEOption) error {
+func RLEEncodeBuffer[V Number, L RunLength](s *Stream, values *Buffer[V], lengths *Buffer[L], count *Buffer[uint64], src *Buffer[V], opts ...EncodeOption) error {
 	const call = "RLEEncodeBuffer"
 	if err := s.begin(call); err != nil {
 		return err
 	}
 	defer s.end()
-	c, err := rleOptions(call, opts)
+	strategy, err := encodeStrategy(call, opts)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func RLEEncodeBuffer[V Number, L RunLength](s *Stream, values *Buffer[V], length
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return named(call, s.encode(&encoding{
-		call: call, strategy: c.encode, size: sizeOf[V](), length: sizeOf[L](), src: src.ptr, n: src.n,
+		call: call, strategy: strategy, size: sizeOf[V](), length: sizeOf[L](), src: src.ptr, n: src.n,
 		values: values.ptr, lengths: lengths.ptr, capacity: values.n, count: count.ptr,
 	}))
 }
@@ -128,12 +128,12 @@ type encoding struct {
 	count           driver.Ptr
 }
 
-func encodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Runtime, src []V, opts []RLEOption) (values []V, lengths []L, err error) {
+func encodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Runtime, src []V, opts []EncodeOption) (values []V, lengths []L, err error) {
 	if err := rt.beginHost(ctx, call); err != nil {
 		return nil, nil, err
 	}
 	defer rt.end()
-	c, err := rleOptions(call, opts)
+	strategy, err := encodeStrategy(call, opts)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,7 +141,7 @@ func encodeHost[V Number, L RunLength](ctx context.Context, call string, rt *Run
 		return nil, nil, err
 	}
 	err = rt.onStream(call, func(s *Stream) error {
-		e := encoding{call: call, strategy: c.encode, size: sizeOf[V](), length: sizeOf[L](), n: int64(len(src))}
+		e := encoding{call: call, strategy: strategy, size: sizeOf[V](), length: sizeOf[L](), n: int64(len(src))}
 		var err error
 		if e.src, err = s.alloc(e.n * e.size); err != nil {
 			return err

@@ -137,7 +137,7 @@ func (r *runs[V]) figure(id string, call func(int) error) figure {
 	return figure{id: id, n: int64(len(r.data)), amount: float64(len(r.data)) * float64(sizeOf[V]()), unit: "GB/s", slots: 1, batch: 1, call: call}
 }
 
-func (r *runs[V]) encode(b *bencher, id string, opts ...ptxrun.RLEOption) error {
+func (r *runs[V]) encode(b *bencher, id string, opts ...ptxrun.EncodeOption) error {
 	values, err := poisoned[V](b, len(r.values))
 	if err != nil {
 		return err

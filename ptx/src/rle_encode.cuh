@@ -15,21 +15,21 @@
 
 namespace ptxrun {
 
-// Runs sums up a stretch of elements: how many runs begin in it, and how many of
+// RunSummary sums up a stretch of elements: how many runs begin in it, and how many of
 // its elements the last of them has; if none begins, all its elements.
 template <class I>
-struct Runs {
+struct RunSummary {
     I heads, open;
 
-    Runs() = default;
-    __device__ __forceinline__ Runs(I heads, I open) : heads(heads), open(open) {}
+    RunSummary() = default;
+    __device__ __forceinline__ RunSummary(I heads, I open) : heads(heads), open(open) {}
     template <class J>
-    __device__ __forceinline__ Runs(const Runs<J> &o) : heads(o.heads), open(o.open) {}
+    __device__ __forceinline__ RunSummary(const RunSummary<J> &o) : heads(o.heads), open(o.open) {}
 };
 
 template <class I>
 struct JoinRuns {
-    using Value = Runs<I>;
+    using Value = RunSummary<I>;
     static __device__ __forceinline__ Value identity() { return Value(0, 0); }
     static __device__ __forceinline__ Value combine(const Value &a, const Value &b) {
         return Value(a.heads + b.heads, b.heads != 0 ? b.open : a.open + b.open);
@@ -39,10 +39,10 @@ struct JoinRuns {
 #if __CUDA_ARCH__ >= 800
 template <>
 struct WarpReduce<JoinRuns<uint32_t>> {
-    static __device__ __forceinline__ Runs<uint32_t> reduce(const Runs<uint32_t> &v) {
+    static __device__ __forceinline__ RunSummary<uint32_t> reduce(const RunSummary<uint32_t> &v) {
         const unsigned last = latest(__ballot_sync(full_warp, v.heads != 0));
         const uint32_t open = threadIdx.x % warp_size >= last ? v.open : 0;
-        return Runs<uint32_t>(warp_reduce<Sum<uint32_t>>(v.heads), warp_reduce<Sum<uint32_t>>(open));
+        return RunSummary<uint32_t>(warp_reduce<Sum<uint32_t>>(v.heads), warp_reduce<Sum<uint32_t>>(open));
     }
 };
 #endif
@@ -77,7 +77,7 @@ struct HeadBits {
 // runs_in sums up a part of held elements, of which keep are heads. All lanes get
 // it.
 template <class V>
-__device__ __forceinline__ Runs<uint32_t> runs_in(const Keep &keep, unsigned held, unsigned lane) {
+__device__ __forceinline__ RunSummary<uint32_t> runs_in(const Keep &keep, unsigned held, unsigned lane) {
     constexpr int vw = vector_width<V>;
     unsigned heads = 0, top = 0, row = 0;  // the lane's last heads, in two rows from row on
 #pragma unroll
@@ -94,7 +94,7 @@ __device__ __forceinline__ Runs<uint32_t> runs_in(const Keep &keep, unsigned hel
     if (top == 0) last = 0;
     heads = shuffle(warp_reduce<Sum<uint32_t>>(heads), 0);
     last = shuffle(warp_reduce<Max<uint32_t>>(last), 0);
-    return Runs<uint32_t>(heads, heads != 0 ? held + 1 - last : held);
+    return RunSummary<uint32_t>(heads, heads != 0 ? held + 1 - last : held);
 }
 
 // HeadList is a warp's own shared memory, in which the places of a part's heads are
@@ -139,7 +139,7 @@ struct RunOutput {
     // sums up what precedes it; value_at returns an element of the part. last says
     // that no elements follow.
     template <class ValueAt>
-    __device__ __forceinline__ void store(const HeadBits<V> &bits, unsigned held, const Runs<uint64_t> &before, bool last, ValueAt value_at, uint32_t scratch,
+    __device__ __forceinline__ void store(const HeadBits<V> &bits, unsigned held, const RunSummary<uint64_t> &before, bool last, ValueAt value_at, uint32_t scratch,
                                           unsigned lane) const {
         using Bits = HeadBits<V>;
         uint32_t word[Bits::words];
@@ -168,7 +168,7 @@ struct RunOutput {
     // own, with number first in the part, and returns the last one's place.
     template <class ValueAt>
     __device__ __forceinline__ unsigned store_runs(const uint32_t (&word)[HeadBits<V>::words], unsigned first, unsigned own, unsigned size, bool dense,
-                                                   const Runs<uint64_t> &before, const ValueAt &value_at, uint32_t scratch, unsigned lane) const {
+                                                   const RunSummary<uint64_t> &before, const ValueAt &value_at, uint32_t scratch, unsigned lane) const {
         using List = HeadList<V>;
         constexpr int words = HeadBits<V>::words;
         constexpr unsigned each = 2 * vector_width<V>;  // elements of a word
@@ -251,8 +251,8 @@ struct EncodeScratch {
 template <class V, class L>
 __device__ __forceinline__ void rle_encode_pass(const V *in, uint64_t n, const RunOutput<V, L> &output, const Pass &pass) {
     alignas(128) extern __shared__ unsigned char dynamic_shared[];
-    __shared__ WarpTotals<Runs<uint32_t>, select_block> totals;
-    __shared__ WarpTotals<Runs<uint64_t>, warp_size> tile_prefix;
+    __shared__ WarpTotals<RunSummary<uint32_t>, select_block> totals;
+    __shared__ WarpTotals<RunSummary<uint64_t>, warp_size> tile_prefix;
     __shared__ uint64_t ticket;
     const unsigned lane = threadIdx.x % warp_size, part = threadIdx.x / warp_size;
     auto &scratch = reinterpret_cast<EncodeScratch<V> *>(dynamic_shared)[part];
@@ -272,18 +272,18 @@ __device__ __forceinline__ void rle_encode_pass(const V *in, uint64_t n, const R
         Rows<V> x;
         input.load(x, keep, index, held, true, list, lane);
         scratch.heads.set(keep, lane);
-        const Runs<uint32_t> own = runs_in<V>(keep, held, lane);
+        const RunSummary<uint32_t> own = runs_in<V>(keep, held, lane);
         if (lane == 0) totals.get()[part] = own;
         __syncthreads();
         if (part == 0) {
-            Runs<uint32_t> total = own;
+            RunSummary<uint32_t> total = own;
             for (int p = 1; p < select_parts; p++) total = JoinRuns<uint32_t>::combine(total, totals.get()[p]);
             if (lane == 0 && !pass.one_tile()) look_back.totals.publish(tile, total);
-            const Runs<uint64_t> prefix = look_back.prefix(tile, lane);
+            const RunSummary<uint64_t> prefix = look_back.prefix(tile, lane);
             if (lane == 0) tile_prefix.get()[0] = prefix;
         }
         __syncthreads();
-        Runs<uint64_t> before = tile_prefix.get()[0];
+        RunSummary<uint64_t> before = tile_prefix.get()[0];
         for (unsigned p = 0; p < part; p++) before = JoinRuns<uint64_t>::combine(before, totals.get()[p]);
         const V *const from = in + index;
         output.store(scratch.heads, held, before, tile == tiles - 1 && part == select_parts - 1, [=](unsigned k) { return from[k]; }, list, lane);
@@ -308,8 +308,8 @@ struct EncodeStages {
     alignas(128) unsigned char tile[encode_stages][stage_lead + select_parts * select_part_bytes];
     alignas(128) unsigned char scratch[select_parts][HeadList<V>::bytes];
     HeadBits<V> heads[encode_stages][select_parts];
-    alignas(16) unsigned char prefix[encode_stages][sizeof(Runs<uint64_t>)];
-    alignas(16) unsigned char before[encode_stages][select_parts][sizeof(Runs<uint32_t>)];  // what precedes a part in the tile
+    alignas(16) unsigned char prefix[encode_stages][sizeof(RunSummary<uint64_t>)];
+    alignas(16) unsigned char before[encode_stages][select_parts][sizeof(RunSummary<uint32_t>)];  // what precedes a part in the tile
     uint64_t index[encode_stages];
     Barrier full[encode_stages];                      // the tile is there
     Barrier ready[encode_stages];                     // prefix, before and heads are there
@@ -374,13 +374,13 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
         const unsigned char *const elements = stages.tile[s] + stage_lead;
 
         if (warp == 1) {
-            const Runs<uint64_t> prefix = look_back.prefix(tile, lane);
+            const RunSummary<uint64_t> prefix = look_back.prefix(tile, lane);
             if (lane == 0) {
                 put_shared(stages.prefix[s], prefix);
                 stages.ready[s].arrive();
             }
         } else if (reducer) {
-            Runs<uint32_t> total = JoinRuns<uint32_t>::identity();
+            RunSummary<uint32_t> total = JoinRuns<uint32_t>::identity();
 #pragma unroll 1
             for (int part = 0; part < select_parts; part++) {
                 constexpr int vw = Rows<V>::vw;
@@ -416,8 +416,8 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
             const int part = warp - 2 - encode_reducers;
             const uint64_t index = first + part * select_part<V>;
             stages.ready[s].wait(parity);
-            const Runs<uint64_t> before = get_shared<Runs<uint64_t>>(stages.prefix[s]);
-            const Runs<uint32_t> inside = get_shared<Runs<uint32_t>>(stages.before[s][part]);
+            const RunSummary<uint64_t> before = get_shared<RunSummary<uint64_t>>(stages.prefix[s]);
+            const RunSummary<uint32_t> inside = get_shared<RunSummary<uint32_t>>(stages.before[s][part]);
             const uint32_t from = shared_address(elements + part * select_part_bytes);
             const auto value_at = [=](unsigned k) {
                 V v[1];
