@@ -396,7 +396,16 @@ func keptToBuffers[V Number, L RunLength](s *Stream, call string, k keptRuns, ds
 	if k.total == 0 {
 		return s.s.Fill(count.ptr, 0, 8)
 	}
-	if err := k.compactEnds(context.Background(), s, call, sizeOf[L](), count.ptr); err != nil {
+	// The caller's count is written when nothing can be refused any more.
+	own, err := s.alloc(8)
+	if err != nil {
+		return err
+	}
+	defer s.free(own)
+	if err := k.compactEnds(context.Background(), s, call, sizeOf[L](), own); err != nil {
+		return err
+	}
+	if err := s.s.Copy(count.ptr, own, 8); err != nil {
 		return err
 	}
 	room := dst.Values.n

@@ -300,8 +300,12 @@ func TestRLEErrors(t *testing.T) {
 		require.ErrorIs(t, err, driver.ErrOverflow)
 		_, err = RLEDecode(ctx, rt, []uint64{1}, []uint64{1 << 62})
 		require.ErrorIs(t, err, driver.ErrOutOfMemory)
-		_, err = RLEDecode(ctx, rt, []byte{1}, []uint64{1 << 60})
-		require.ErrorIs(t, err, driver.ErrOutOfMemory)
+		for _, n := range []uint64{1 << 60, math.MaxInt64 - 255, math.MaxInt64} {
+			_, err = RLEDecode(ctx, rt, []byte{1}, []uint64{n})
+			require.ErrorIs(t, err, driver.ErrOutOfMemory, "%d", n)
+			_, err = RLEDecode(ctx, rt, []byte{1}, []uint64{n}, WithDecodeStrategy(DecodeTiled))
+			require.ErrorIs(t, err, driver.ErrOutOfMemory, "%d", n)
+		}
 		cancelled, cancel := context.WithCancel(ctx)
 		cancel()
 		_, _, err = RLEEncode(cancelled, rt, []byte{1})

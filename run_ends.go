@@ -167,8 +167,8 @@ func refuseRun[E RunEnd](s *Stream, call string, ends driver.Ptr, k, n int64, lo
 // The result does not depend on the device. When ctx is done first it returns
 // ctx's error and nothing else. Errors: ErrNil, ErrClosed, ErrOutOfMemory,
 // ErrLength if values and ends differ in length; ErrCorrupt, with the place, if
-// ends do not increase from 1 on; ErrInvalidValue, with its place, for an index
-// at or beyond the last end.
+// ends do not increase from 1 on, unless there are no indices; ErrInvalidValue,
+// with its place, for an index at or beyond the last end.
 func RLEAt[V Number, E RunEnd, I Index](ctx context.Context, rt *Runtime, values []V, ends []E, indices []I) (dst []V, err error) {
 	const call = "RLEAt"
 	if err := rt.beginHost(ctx, call); err != nil {

@@ -102,10 +102,16 @@ func (s *Stream) release() error {
 // calls whose time an allocation would show in.
 const keptScratch = 1 << 20
 
+// maxBytes is more than any memory has, and far from where sizes would wrap.
+const maxBytes = 1 << 60
+
 // alloc is the driver's Alloc, and free its Free, in stream order. Small pieces
 // come from the stream's own memory: what follows in the stream comes after the
 // last use of what was freed.
 func (s *Stream) alloc(bytes int64) (driver.Ptr, error) {
+	if bytes < 0 || bytes > maxBytes {
+		return 0, driver.Errorf("Alloc", driver.ErrOutOfMemory, "%d bytes", uint64(bytes))
+	}
 	need := align256(bytes)
 	if !s.pooled || need > keptScratch-s.scratchAt {
 		return s.s.Alloc(bytes)
