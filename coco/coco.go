@@ -81,7 +81,7 @@ func EncodeOn(ctx context.Context, rt *ptxrun.Runtime, bitmap []uint8, height, w
 //
 // Errors: ErrCorrupt if the counts do not add up to Height × Width.
 func (m Mask) Decode() ([]uint8, error) {
-	pixels, err := m.pixels()
+	pixels, err := m.pixels("coco.Decode")
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +102,7 @@ func (m Mask) Decode() ([]uint8, error) {
 }
 
 // pixels returns Height × Width, to which the counts must add up.
-func (m Mask) pixels() (int, error) {
-	const call = "coco.Decode"
+func (m Mask) pixels(call string) (int, error) {
 	pixels, ok := area(m.Height, m.Width)
 	if !ok {
 		return 0, driver.Errorf(call, driver.ErrCorrupt, "a mask of %d × %d pixels", m.Height, m.Width)
@@ -141,6 +140,9 @@ func transposed(call string, bitmap []uint8, height, width int) ([]uint8, error)
 // transpose stores src, rows × columns, as columns × rows in dst; what is not
 // zero becomes one. It goes by squares that fit the nearest cache.
 func transpose(dst, src []uint8, rows, columns int) {
+	if len(src) == 0 {
+		return // rows or columns may be of any number, if there are none of the others
+	}
 	const side = 64
 	for top := 0; top < rows; top += side {
 		bottom := min(top+side, rows)
@@ -224,7 +226,7 @@ func ParseCounts(s string) ([]uint32, error) {
 }
 
 type jsonMask struct {
-	Size   [2]int          `json:"size"`
+	Size   []int           `json:"size"`
 	Counts json.RawMessage `json:"counts"`
 }
 
@@ -234,15 +236,19 @@ func (m Mask) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(jsonMask{[2]int{m.Height, m.Width}, counts})
+	return json.Marshal(jsonMask{[]int{m.Height, m.Width}, counts})
 }
 
 // UnmarshalJSON implements [json.Unmarshaler]. It requires counts that add up to
 // the size.
 func (m *Mask) UnmarshalJSON(b []byte) error {
+	const call = "coco.UnmarshalJSON"
 	var j jsonMask
 	if err := json.Unmarshal(b, &j); err != nil {
 		return err
+	}
+	if len(j.Size) != 2 {
+		return driver.Errorf(call, driver.ErrCorrupt, "a size of %d numbers; height and width are needed", len(j.Size))
 	}
 	read := Mask{Height: j.Size[0], Width: j.Size[1]}
 	if err := json.Unmarshal(j.Counts, &read.Counts); err != nil {
@@ -254,7 +260,7 @@ func (m *Mask) UnmarshalJSON(b []byte) error {
 			return err
 		}
 	}
-	if _, err := read.pixels(); err != nil {
+	if _, err := read.pixels(call); err != nil {
 		return err
 	}
 	*m = read

@@ -3,6 +3,7 @@ package coco
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -155,11 +156,34 @@ func TestJSON(t *testing.T) {
 	for _, s := range []string{
 		`{"size":[7,1],"counts":"231"}`, `{"size":[7,1],"counts":[7,1]}`, `{"size":[7,1]}`, `{"size":[7,1],"counts":[-7]}`,
 		`{"size":[7,1],"counts":[4294967296]}`, `{"size":[-7,-1],"counts":[7]}`, `{"size":[4294967296,4294967296],"counts":[0]}`,
+		`{"size":[7],"counts":[7]}`, `{"size":[7,1,1],"counts":[7]}`, `{"size":[],"counts":[]}`, `{"counts":""}`,
 		`{"size":[7,1],"counts":{}}`, `{"size":[7,1],"counts":"\u00e9"}`,
 	} {
 		assert.Error(t, json.Unmarshal([]byte(s), &m), s)
 	}
 	assert.Equal(t, want, m, "a failure changes nothing")
+	err = json.Unmarshal([]byte(`{"size":[7,1],"counts":[8]}`), &m)
+	require.ErrorIs(t, err, driver.ErrCorrupt)
+	require.ErrorContains(t, err, "coco.UnmarshalJSON")
+}
+
+// A mask without pixels takes no time, however many rows or columns it has.
+func TestNoPixels(t *testing.T) {
+	rt := openDevice(t)
+	for _, size := range [][2]int{{0, math.MaxInt}, {math.MaxInt, 0}, {1 << 62, 0}} {
+		m, err := Encode(nil, size[0], size[1])
+		require.NoError(t, err)
+		on, err := EncodeOn(context.Background(), rt, nil, size[0], size[1])
+		require.NoError(t, err)
+		require.Equal(t, m, on)
+		b, err := json.Marshal(m)
+		require.NoError(t, err)
+		var again Mask
+		require.NoError(t, json.Unmarshal(b, &again))
+		bitmap, err := again.Decode()
+		require.NoError(t, err)
+		require.Empty(t, bitmap)
+	}
 }
 
 func TestArguments(t *testing.T) {
