@@ -25,11 +25,10 @@ func Encode(ctx context.Context, rt *ptxrun.Runtime, mem memory.Allocator, a arr
 	if mem == nil || a == nil || runEnds == nil {
 		return nil, driver.Errorf(call, driver.ErrNil, "allocator, array or type")
 	}
-	dt := arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, a.DataType())
-	if !dt.ValidRunEndsType(runEnds) {
-		return nil, driver.Errorf(call, driver.ErrElementType, "run ends of %v; int16, int32 and int64 are possible", runEnds)
+	dt := arrow.RunEndEncodedOf(runEnds, a.DataType())
+	if err := checkEnds(call, dt); err != nil {
+		return nil, err
 	}
-	dt = arrow.RunEndEncodedOf(runEnds, a.DataType())
 	width, boolean, ok := layout(a.DataType())
 	if !ok {
 		return nil, driver.Errorf(call, driver.ErrElementType, "values of %v", a.DataType())
@@ -41,7 +40,7 @@ func Encode(ctx context.Context, rt *ptxrun.Runtime, mem memory.Allocator, a arr
 	if err != nil {
 		return nil, err
 	}
-	valid, err := validity(call, a, a.Data().Offset(), a.Len())
+	valid, err := validity(call, a.Data(), a.Data().Offset(), a.Len())
 	if err != nil {
 		return nil, err
 	}

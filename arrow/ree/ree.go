@@ -45,8 +45,8 @@ type Runs[V ptxrun.Number, L ptxrun.RunLength] struct {
 // is of the size of a's values; no length is zero.
 //
 // Errors: ErrNil; ErrElementType if V does not fit a's values; ErrCorrupt if a's
-// run ends do not rise, do not cover it, or lack values; ErrOverflow if a run is
-// too long for L.
+// run ends do not rise, do not cover it, or lack values, if its length or offset
+// is negative, or a buffer too short; ErrOverflow if a run is too long for L.
 func FromArrow[V ptxrun.Number, L ptxrun.RunLength](a *array.RunEndEncoded) (Runs[V, L], error) {
 	const call = "ree.FromArrow"
 	p, err := physical(call, a)
@@ -69,13 +69,17 @@ func FromArrow[V ptxrun.Number, L ptxrun.RunLength](a *array.RunEndEncoded) (Run
 // ToArrow returns the runs as an array of the type, which has values of V's size.
 // Runs without elements are left out; equal neighbours stay apart.
 //
-// Errors: ErrNil; ErrElementType if the type's values are not of V's size;
+// Errors: ErrNil, also for a type that lacks a part; ErrElementType if the type's
+// values are not of V's size, or its run ends not int16, int32 or int64;
 // ErrLength if the parts of r differ in length; ErrOverflow if the lengths' sum
 // does not fit the type's run ends.
 func (r Runs[V, L]) ToArrow(mem memory.Allocator, dt *arrow.RunEndEncodedType) (*array.RunEndEncoded, error) {
 	const call = "ree.ToArrow"
-	if mem == nil || dt == nil {
-		return nil, driver.Errorf(call, driver.ErrNil, "allocator or type")
+	if mem == nil || dt == nil || dt.RunEnds() == nil || dt.Encoded() == nil {
+		return nil, driver.Errorf(call, driver.ErrNil, "allocator, type, or that of run ends or values")
+	}
+	if err := checkEnds(call, dt); err != nil {
+		return nil, err
 	}
 	if width, boolean, ok := layout(dt.Encoded()); !ok || boolean || width != sizeOf[V]() {
 		return nil, driver.Errorf(call, driver.ErrElementType, "elements of %d bytes as values of %v", sizeOf[V](), dt.Encoded())
@@ -147,6 +151,13 @@ func newArray[L ptxrun.RunLength](call string, mem memory.Allocator, dt *arrow.R
 	return array.NewRunEndEncodedData(data), nil
 }
 
+func checkEnds(call string, dt *arrow.RunEndEncodedType) error {
+	if !dt.ValidRunEndsType(dt.RunEnds()) {
+		return driver.Errorf(call, driver.ErrElementType, "run ends of %v; int16, int32 and int64 are possible", dt.RunEnds())
+	}
+	return nil
+}
+
 func endLimit(dt *arrow.RunEndEncodedType) uint64 {
 	switch dt.RunEnds().ID() {
 	case arrow.INT16:
@@ -202,6 +213,20 @@ func physical(call string, a *array.RunEndEncoded) (p runs, err error) {
 	if a == nil {
 		return p, driver.Errorf(call, driver.ErrNil, "array")
 	}
+	if a.Len() < 0 || a.Offset() < 0 || a.Offset() > math.MaxInt-a.Len() {
+		return p, driver.Errorf(call, driver.ErrCorrupt, "%d elements from %d on", a.Len(), a.Offset())
+	}
+	// Validation counts the nulls of both in bitmaps that it does not look at.
+	if _, err := bitmap(call, a.Data(), a.Offset(), a.Len()); err != nil {
+		return p, err
+	}
+	ends := a.RunEndsArr().Data()
+	switch bits, err := bitmap(call, ends, ends.Offset(), ends.Len()); {
+	case err != nil:
+		return p, err
+	case bits == nil && ends.NullN() < 0:
+		return p, driver.Errorf(call, driver.ErrCorrupt, "run ends of which neither nulls nor a count of them is known; they have none: set the count to 0")
+	}
 	if err := a.ValidateFull(); err != nil {
 		return p, driver.Errorf(call, driver.ErrCorrupt, "%v", err)
 	}
@@ -218,7 +243,7 @@ func physical(call string, a *array.RunEndEncoded) (p runs, err error) {
 	if p.values, err = valueBytes(call, data, data.Offset()+first, n, p.width, p.boolean); err != nil {
 		return p, err
 	}
-	if p.valid, err = validity(call, a.Values(), data.Offset()+first, n); err != nil {
+	if p.valid, err = validity(call, data, data.Offset()+first, n); err != nil {
 		return p, err
 	}
 	p.lengths = make([]uint64, n)
@@ -263,35 +288,41 @@ func valueBytes(call string, data arrow.ArrayData, from, n, width int, boolean b
 	if buffer := data.Buffers()[1]; buffer != nil {
 		b = buffer.Bytes()
 	}
-	need := (from + n) * width
+	has := len(b) / width
 	if boolean {
-		need = int(bitutil.BytesForBits(int64(from + n)))
-	}
-	if n > 0 && len(b) < need {
-		return nil, driver.Errorf(call, driver.ErrCorrupt, "%d bytes of %v; %d values need %d", len(b), data.DataType(), from+n, need)
+		has = len(b) * 8
 	}
 	switch {
 	case n == 0:
 		return nil, nil
+	case from < 0 || n < 0 || n > has-from:
+		return nil, driver.Errorf(call, driver.ErrCorrupt, "%d bytes of %v for %d values from %d on", len(b), data.DataType(), n, from)
 	case boolean:
 		return bitBytes(b, from, n), nil
 	}
-	return b[from*width : need], nil
+	return b[from*width : (from+n)*width], nil
+}
+
+// bitmap has the validity of n elements from one on, or is nil if none is null.
+// The array's own count of nulls would look into a bitmap of any size.
+func bitmap(call string, data arrow.ArrayData, from, n int) ([]byte, error) {
+	if len(data.Buffers()) == 0 || data.Buffers()[0] == nil || data.NullN() == 0 {
+		return nil, nil
+	}
+	buffer := data.Buffers()[0]
+	if from < 0 || n < 0 || n > buffer.Len()*8-from {
+		return nil, driver.Errorf(call, driver.ErrCorrupt, "validity of %d bytes for %d elements from %d on", buffer.Len(), n, from)
+	}
+	return buffer.Bytes(), nil
 }
 
 // validity tells which of n elements from one on are values, nil if all are.
-func validity(call string, a arrow.Array, from, n int) ([]bool, error) {
-	buffer := a.Data().Buffers()[0]
-	if buffer == nil || a.NullN() == 0 {
-		return nil, nil
+func validity(call string, data arrow.ArrayData, from, n int) ([]bool, error) {
+	bits, err := bitmap(call, data, from, n)
+	if err != nil || bits == nil || bitutil.CountSetBits(bits, from, n) == n {
+		return nil, err
 	}
-	if need := int(bitutil.BytesForBits(int64(from + n))); buffer.Len() < need {
-		return nil, driver.Errorf(call, driver.ErrCorrupt, "validity of %d bytes; %d elements need %d", buffer.Len(), from+n, need)
-	}
-	if bitutil.CountSetBits(buffer.Bytes(), from, n) == n {
-		return nil, nil
-	}
-	b := bitBytes(buffer.Bytes(), from, n)
+	b := bitBytes(bits, from, n)
 	return unsafe.Slice((*bool)(unsafe.Pointer(unsafe.SliceData(b))), n), nil
 }
 

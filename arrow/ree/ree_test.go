@@ -276,8 +276,14 @@ func TestErrors(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrElementType)
 	_, err = Runs[int32, uint32]{Values: []int32{1}}.ToArrow(mem, good.DataType().(*arrow.RunEndEncodedType))
 	require.ErrorIs(t, err, driver.ErrLength)
-	_, err = Runs[int32, uint32]{}.ToArrow(mem, nil)
-	require.ErrorIs(t, err, driver.ErrNil)
+	for _, dt := range []*arrow.RunEndEncodedType{nil, {}, arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, nil)} {
+		_, err = Runs[int32, uint32]{}.ToArrow(mem, dt)
+		require.ErrorIs(t, err, driver.ErrNil)
+	}
+	for _, ends := range []arrow.DataType{arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Uint64, arrow.BinaryTypes.String} {
+		_, err = Runs[int32, uint32]{Values: []int32{1}, Lengths: []uint32{1}}.ToArrow(mem, arrow.RunEndEncodedOf(ends, arrow.PrimitiveTypes.Int32))
+		require.ErrorIs(t, err, driver.ErrElementType)
+	}
 
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
@@ -321,6 +327,54 @@ func TestErrors(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrCorrupt)
 	_, err = Encode(ctx, rt, mem, short, arrow.PrimitiveTypes.Int32)
 	require.ErrorIs(t, err, driver.ErrCorrupt)
+}
+
+// Arrays whose parts do not have what they say, where arrow-go itself may look
+// before anything was checked.
+func TestShortBitmaps(t *testing.T) {
+	rt, mem := open(t)
+	int32s := func(n, nulls int, bitmap []byte, raw ...int32) arrow.ArrayData {
+		var valid *memory.Buffer
+		if bitmap != nil {
+			valid = memory.NewBufferBytes(bitmap)
+		}
+		values := memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(raw))
+		return array.NewData(arrow.PrimitiveTypes.Int32, n, []*memory.Buffer{valid, values}, nil, nulls, 0)
+	}
+	const unknown = array.UnknownNullCount
+	hundred := make([]int32, 100)
+	for _, nulls := range []int{unknown, 3} {
+		a := array.MakeFromData(int32s(100, nulls, []byte{1}, hundred...))
+		_, err := Encode(ctx, rt, mem, a, arrow.PrimitiveTypes.Int32)
+		require.ErrorIs(t, err, driver.ErrCorrupt)
+	}
+	a := array.MakeFromData(int32s(100, unknown, nil, hundred...))
+	e, err := Encode(ctx, rt, mem, a, arrow.PrimitiveTypes.Int32)
+	require.NoError(t, err, "without a bitmap there are no nulls to count")
+	e.Release()
+
+	rising := make([]int32, 100)
+	for i := range rising {
+		rising[i] = int32(i + 1)
+	}
+	dt := arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Int32)
+	ends, values := int32s(100, 0, nil, rising...), int32s(100, 0, nil, hundred...)
+	whole := []*memory.Buffer{nil}
+	for name, data := range map[string]arrow.ArrayData{
+		"values":          array.NewData(dt, 100, whole, []arrow.ArrayData{ends, int32s(100, unknown, []byte{1}, hundred...)}, 0, 0),
+		"run ends":        array.NewData(dt, 100, whole, []arrow.ArrayData{int32s(100, unknown, []byte{1}, rising...), values}, 0, 0),
+		"no count":        array.NewData(dt, 100, whole, []arrow.ArrayData{int32s(100, unknown, nil, rising...), values}, 0, 0),
+		"parent":          array.NewData(dt, 100, []*memory.Buffer{memory.NewBufferBytes([]byte{1})}, []arrow.ArrayData{ends, values}, unknown, 0),
+		"negative length": array.NewData(dt, -1, whole, []arrow.ArrayData{ends, values}, 0, 0),
+		"negative offset": array.NewData(dt, 1, whole, []arrow.ArrayData{ends, values}, 0, -1),
+		"far offset":      array.NewData(dt, 2, whole, []arrow.ArrayData{ends, values}, 0, math.MaxInt),
+	} {
+		a := array.NewRunEndEncodedData(data)
+		_, err := Decode(ctx, rt, mem, a)
+		require.ErrorIs(t, err, driver.ErrCorrupt, name)
+		_, err = FromArrow[int32, uint32](a)
+		require.ErrorIs(t, err, driver.ErrCorrupt, name)
+	}
 }
 
 func TestBits(t *testing.T) {
