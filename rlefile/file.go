@@ -62,10 +62,7 @@ func Open(ctx context.Context, rt *ptxrun.Runtime, r io.ReaderAt, size int64, op
 	if size < 0 {
 		return nil, driver.Errorf("rlefile", driver.ErrInvalidValue, "a file of %d bytes", size)
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	h, err := readFileHeader(io.NewSectionReader(r, 0, size))
+	h, err := readFileHeader(&source{ctx: ctx, r: io.NewSectionReader(r, 0, size)})
 	if err != nil {
 		return nil, err
 	}
@@ -316,9 +313,7 @@ func (f *File) WriteTo(w io.Writer) (int64, error) {
 		}
 		if err == nil {
 			var n int
-			if n, err = w.Write(b); err == nil && n < len(b) {
-				err = io.ErrShortWrite
-			}
+			n, err = write(w, b)
 			f.offset += int64(n)
 		}
 		if err != nil {

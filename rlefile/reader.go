@@ -19,7 +19,7 @@ import (
 // file, but one byte to see that the file ends there.
 type Reader struct {
 	p      pipeline
-	r      io.Reader
+	r      *source
 	header fileHeader
 	sum    uint32 // the last header's checksum
 	index  uint32 // checksum of the index that the frames need
@@ -47,16 +47,14 @@ func NewReader(ctx context.Context, rt *ptxrun.Runtime, r io.Reader, opts ...Opt
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	h, err := readFileHeader(r)
+	below := &source{ctx: ctx, r: r}
+	h, err := readFileHeader(below)
 	if err != nil {
 		return nil, err
 	}
 	return &Reader{
 		p:      pipeline{ctx: ctx, rt: rt, width: h.width, limit: c.buffers},
-		r:      r,
+		r:      below,
 		header: h,
 		sum:    h.sum,
 		seen:   Stats{Encoded: fileHeaderSize},
@@ -121,10 +119,7 @@ func (z *Reader) WriteTo(w io.Writer) (int64, error) {
 		case err != nil:
 			return written, err
 		}
-		n, err := w.Write(z.cur.bytes)
-		if err == nil && n < len(z.cur.bytes) {
-			err = io.ErrShortWrite
-		}
+		n, err := write(w, z.cur.bytes)
 		z.cur.bytes = z.cur.bytes[n:]
 		written += int64(n)
 		if err != nil {
@@ -158,18 +153,18 @@ func (z *Reader) begin() error {
 // next makes cur a frame with bytes left.
 func (z *Reader) next() error {
 	for {
+		if z.err == nil {
+			z.err = z.p.ctx.Err()
+		}
+		if z.err != nil {
+			return z.err
+		}
 		if z.cur != nil {
 			if len(z.cur.bytes) > 0 {
 				return nil
 			}
 			z.p.put(z.cur)
 			z.cur = nil
-		}
-		if z.err == nil {
-			z.err = z.p.ctx.Err()
-		}
-		if z.err != nil {
-			return z.err
 		}
 		z.ahead()
 		if len(z.p.busy) == 0 {

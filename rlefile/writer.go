@@ -173,16 +173,14 @@ func (z *Writer) ReadFrom(r io.Reader) (int64, error) {
 	}
 	defer z.p.rt.Release()
 	read, err := z.readFrames(r)
+	below := source{ctx: z.p.ctx, r: r}
 	for err == nil {
 		var room []byte
 		if room, err = z.room(1); err != nil {
 			break
 		}
 		var n int
-		n, err = r.Read(room)
-		if n < 0 || n > len(room) {
-			n, err = 0, driver.Errorf("rlefile", driver.ErrInvalidValue, "a Read of %d bytes into %d", n, len(room))
-		}
+		n, err = below.Read(room)
 		read += int64(n)
 		if failed := z.fill(n); failed != nil {
 			err = failed
@@ -353,11 +351,8 @@ func (z *Writer) emit(b []byte) error {
 	if err := z.p.ctx.Err(); err != nil {
 		return z.fail(err)
 	}
-	n, err := z.w.Write(b)
+	n, err := write(z.w, b)
 	z.stats.Encoded += int64(n)
-	if err == nil && n < len(b) {
-		err = io.ErrShortWrite
-	}
 	return z.fail(err)
 }
 

@@ -1,0 +1,49 @@
+package rlefile
+
+import (
+	"context"
+	"io"
+
+	"github.com/ptxrun/ptxrun/driver"
+)
+
+// source is the reader below. A done context ends it before the next Read, so
+// that one which gives little at a time does not outlast it.
+type source struct {
+	ctx   context.Context
+	r     io.Reader
+	empty int // Reads in a row without bytes or error
+}
+
+const maxEmpty = 100 // as in package bufio
+
+// Read implements io.Reader for a p that is not empty. It returns ErrInvalidValue
+// for a count that cannot be, io.ErrNoProgress after many Reads of nothing.
+func (s *source) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := s.r.Read(p)
+	if n < 0 || n > len(p) {
+		return 0, driver.Errorf("rlefile", driver.ErrInvalidValue, "a Read of %d bytes into %d", n, len(p))
+	}
+	if n > 0 || err != nil {
+		s.empty = 0
+	} else if s.empty++; s.empty == maxEmpty {
+		err = io.ErrNoProgress
+	}
+	return n, err
+}
+
+// write writes b to the writer below. It returns ErrInvalidValue for a count that
+// cannot be, io.ErrShortWrite for one that is too small without an error.
+func write(w io.Writer, b []byte) (int, error) {
+	n, err := w.Write(b)
+	switch {
+	case n < 0 || n > len(b):
+		return 0, driver.Errorf("rlefile", driver.ErrInvalidValue, "a Write of %d of %d bytes", n, len(b))
+	case err == nil && n < len(b):
+		err = io.ErrShortWrite
+	}
+	return n, err
+}
