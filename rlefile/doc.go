@@ -10,12 +10,12 @@
 // All three pass frames through page-locked buffers, a device stream a buffer,
 // so that copies in, kernels and copies out of different frames overlap. They
 // touch the writer or reader below them from the caller's goroutine only, but
-// for ReadAt of an [io.ReaderAt]. No call of it begins when the context is done; one
-// that has begun is waited for. A reader below that time and again gives neither
-// bytes nor an error is left with [io.ErrNoProgress], a count that cannot be is
-// ErrInvalidValue. Close waits for what is in flight and frees everything, also
-// after an error or when the context is done. A runtime's Close waits for their
-// calls, also for one that waits for the reader or writer below.
+// for ReadAt of an [io.ReaderAt]. No Read or Write below begins when the context
+// is done; one that has begun is waited for. A reader that time and again gives
+// neither bytes nor an error is left with [io.ErrNoProgress]; a count of bytes
+// that cannot be is ErrInvalidValue. Close waits for what is in flight and frees
+// everything, also after an error or when the context is done. A runtime's Close
+// waits for their calls, also for one that waits for the reader or writer below.
 //
 // # Memory
 //
