@@ -83,9 +83,9 @@ func WithFlushAfter(d time.Duration) AggregateOption { return func(c *aggregateC
 func WithFlushesInFlight(n int) AggregateOption { return func(c *aggregateConfig) { c.inFlight = n } }
 
 // WithCoarsening gives each block of an aggregated launch about n blocks of
-// children, one after the other. It pays where blocks do little. The kernel must
-// have no barriers and no shared memory, and its module no variables in global
-// memory.
+// children, one after the other; n is from 1 to 2^31-1. It pays where blocks do
+// little. The kernel must have no barriers and no shared memory, and its module no
+// variables in global memory.
 func WithCoarsening(n int) AggregateOption { return func(c *aggregateConfig) { c.coarse = n } }
 
 // Aggregate makes an aggregator of a kernel. Rewriting the PTX is cached by its
@@ -103,7 +103,7 @@ func (rt *Runtime) Aggregate(k *Kernel, opts ...AggregateOption) (*Aggregator, e
 		return nil, err
 	}
 	defer rt.end()
-	if k == nil {
+	if k == nil || k.m == nil {
 		return nil, driver.Errorf(op, driver.ErrNil, "kernel")
 	}
 	if k.m.rt != rt {
@@ -116,9 +116,12 @@ func (rt *Runtime) Aggregate(k *Kernel, opts ...AggregateOption) (*Aggregator, e
 		}
 		o(&c)
 	}
-	if c.count < 1 || c.count > maxChildren || c.bytes < 1 || c.after < 0 || c.inFlight < 1 || c.coarse < 1 {
-		return nil, driver.Errorf(op, driver.ErrInvalidValue, "a flush of %d children or %d bytes, after %v, %d in flight, coarsening by %d",
-			c.count, c.bytes, c.after, c.inFlight, c.coarse)
+	if c.count < 1 || c.count > maxChildren || c.bytes < 1 || c.after < 0 || c.inFlight < 1 {
+		return nil, driver.Errorf(op, driver.ErrInvalidValue, "a flush of %d children or %d bytes, after %v, %d in flight",
+			c.count, c.bytes, c.after, c.inFlight)
+	}
+	if c.coarse < 1 || c.coarse > maxCoarse {
+		return nil, driver.Errorf(op, driver.ErrInvalidValue, "coarsening by %d; it is from 1 to %d", c.coarse, maxCoarse)
 	}
 	launch, mod, err := k.m.aggregated(k.Name(), c.coarse > 1)
 	if err != nil {
@@ -136,6 +139,9 @@ func (rt *Runtime) Aggregate(k *Kernel, opts ...AggregateOption) (*Aggregator, e
 
 // maxChildren is how many children an aggregated launch can tell apart.
 const maxChildren = 1<<31 - 1
+
+// maxCoarse keeps the child blocks of the largest grid countable.
+const maxCoarse = 1<<31 - 1
 
 // childError names the child whose launch failed.
 func childError(err error, child int64, c driver.Config) error {
@@ -208,8 +214,8 @@ var complete = func() chan struct{} {
 // device or the kernel does not take; ErrClosed.
 func (a *Aggregator) Launch(c driver.Config, args ...any) (Pending, error) {
 	const op = "Aggregator.Launch"
-	if a == nil {
-		return Pending{}, driver.Errorf(op, driver.ErrNil, "aggregator")
+	if err := a.there(op); err != nil {
+		return Pending{}, err
 	}
 	if err := a.checkConfig(op, &c); err != nil {
 		return Pending{}, err
@@ -221,7 +227,7 @@ func (a *Aggregator) Launch(c driver.Config, args ...any) (Pending, error) {
 	a.mu.Lock()
 	if a.closed {
 		a.mu.Unlock()
-		return Pending{}, driver.Errorf(op, driver.ErrClosed, "aggregator of %s", a.kernel.Name())
+		return Pending{}, a.errClosed(op)
 	}
 	for i := range args {
 		last := &a.types[i]
@@ -260,6 +266,28 @@ func (a *Aggregator) Launch(c driver.Config, args ...any) (Pending, error) {
 		a.start(r)
 	}
 	return p, nil
+}
+
+func (a *Aggregator) there(op string) error {
+	if a == nil || a.rt == nil {
+		return driver.Errorf(op, driver.ErrNil, "aggregator")
+	}
+	return nil
+}
+
+func (a *Aggregator) errClosed(op string) error {
+	return driver.Errorf(op, driver.ErrClosed, "aggregator of %s", a.kernel.Name())
+}
+
+// hold keeps the aggregated kernel loaded until a.running.Done.
+func (a *Aggregator) hold(op string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return a.errClosed(op)
+	}
+	a.running.Add(1)
+	return nil
 }
 
 // checkConfig refuses what the device or the kernel would.
@@ -324,8 +352,8 @@ func (a *Aggregator) expired() {
 // ctx's if that is done before they are; they go on then.
 func (a *Aggregator) Flush(ctx context.Context) error {
 	const op = "Aggregator.Flush"
-	if a == nil {
-		return driver.Errorf(op, driver.ErrNil, "aggregator")
+	if err := a.there(op); err != nil {
+		return err
 	}
 	if ctx == nil {
 		return driver.Errorf(op, driver.ErrNil, "context")
@@ -333,7 +361,7 @@ func (a *Aggregator) Flush(ctx context.Context) error {
 	a.mu.Lock()
 	if a.closed {
 		a.mu.Unlock()
-		return driver.Errorf(op, driver.ErrClosed, "aggregator of %s", a.kernel.Name())
+		return a.errClosed(op)
 	}
 	r := a.take()
 	begun := slices.Clone(a.begun)
@@ -493,11 +521,12 @@ func (k *Kernel) launchBlocks(s *Stream, l *aggregate.Launch, first, end uint64,
 }
 
 // Close flushes what is recorded, waits for all flushes, and unloads the
-// aggregated kernel. It returns the error of that last flush. Later launches are
-// ErrClosed, a second Close nil.
+// aggregated kernel. It returns the error of that last flush. Later launches, those
+// of queues too, are ErrClosed, a second Close nil. What a queue holds is not
+// launched: drain it before.
 func (a *Aggregator) Close() error {
-	if a == nil {
-		return driver.Errorf("Aggregator.Close", driver.ErrNil, "aggregator")
+	if err := a.there("Aggregator.Close"); err != nil {
+		return err
 	}
 	a.mu.Lock()
 	if a.closed {

@@ -15,7 +15,8 @@ import (
 // [Queue.Launch] launches them. A child that takes the address may record children
 // again.
 //
-// A queue belongs to one parent at a time, and its calls to one goroutine.
+// A queue belongs to one parent at a time, and its calls to one goroutine. It needs
+// its aggregator to be open.
 type Queue struct {
 	a        *Aggregator
 	capacity int64
@@ -59,9 +60,13 @@ const queueHeaderBytes = int64(unsafe.Sizeof(queueHeader{}))
 // ErrClosed.
 func (a *Aggregator) NewQueue(capacity int) (*Queue, error) {
 	const op = "Aggregator.NewQueue"
-	if a == nil {
-		return nil, driver.Errorf(op, driver.ErrNil, "aggregator")
+	if err := a.there(op); err != nil {
+		return nil, err
 	}
+	if err := a.hold(op); err != nil {
+		return nil, err
+	}
+	defer a.running.Done()
 	if capacity < 1 || capacity > maxChildren {
 		return nil, driver.Errorf(op, driver.ErrInvalidValue, "a capacity of %d", capacity)
 	}
@@ -70,7 +75,7 @@ func (a *Aggregator) NewQueue(capacity int) (*Queue, error) {
 	for _, p := range a.kernel.entry.Params {
 		align = max(align, int64(p.Align))
 	}
-	q.stride = max((int64(a.kernel.entry.Bytes())+align-1)&^(align-1), 1) // an empty struct has a byte
+	q.stride = max((int64(a.kernel.entry.Bytes())+align-1)&^(align-1), 1) // as Args.StructSize
 	err := q.alloc()
 	if err == nil {
 		err = q.reset(nil)
@@ -121,8 +126,14 @@ func (q *Queue) free() error {
 	return errors.Join(errs...)
 }
 
-// Ptr is the queue's address, an argument of the parent kernel.
-func (q *Queue) Ptr() driver.Ptr { return q.header.Ptr() }
+// Ptr is the queue's address, an argument of the parent kernel. Zero if the queue
+// is nil.
+func (q *Queue) Ptr() driver.Ptr {
+	if q == nil {
+		return 0
+	}
+	return q.header.Ptr()
+}
 
 // reset empties the queue, in stream order, or at once where s is nil.
 func (q *Queue) reset(s *Stream) error {
@@ -149,8 +160,11 @@ func (q *Queue) reset(s *Stream) error {
 // Errors: ErrTooSmall, with the capacity needed in Error.Need, if more children
 // were recorded than the queue holds; ErrArguments if the parent records the
 // arguments of another kernel; ErrInvalidValue if a child asks for more threads or
-// shared memory than the kernel and the device have; those of the parent. No child
-// is launched then, and the queue is empty.
+// shared memory than the kernel and the device have, or for another block than the
+// one that the kernel is compiled for (.reqntid), for which the children's
+// configurations are read back; those of the parent. No child is launched then, and
+// the queue is empty. ErrClosed for a queue or an aggregator that is closed: what
+// was recorded is never launched then.
 func (q *Queue) Launch(s *Stream) (int64, error) {
 	return q.take("Queue.Launch", s, q.launch)
 }
@@ -163,7 +177,7 @@ func (q *Queue) LaunchEach(s *Stream) (int64, error) {
 // take empties the queue and has its children launched from the side that they were
 // recorded to.
 func (q *Queue) take(op string, s *Stream, launch func(*Stream, *queueSide, *queueHeader) error) (int64, error) {
-	if q == nil {
+	if q == nil || q.a == nil {
 		return 0, driver.Errorf(op, driver.ErrNil, "queue")
 	}
 	if err := s.begin(op); err != nil {
@@ -178,6 +192,10 @@ func (q *Queue) take(op string, s *Stream, launch func(*Stream, *queueSide, *que
 	if q.closed {
 		return 0, driver.Errorf(op, driver.ErrClosed, "queue")
 	}
+	if err := q.a.hold(op); err != nil {
+		return 0, err
+	}
+	defer q.a.running.Done()
 	var h queueHeader
 	if err := q.read(s, q.header.Ptr(), bytesOfValue(&h)); err != nil {
 		return 0, named(op, err)
@@ -190,7 +208,7 @@ func (q *Queue) take(op string, s *Stream, launch func(*Stream, *queueSide, *que
 	if err := q.reset(s); err != nil {
 		return 0, named(op, err)
 	}
-	if err := q.check(op, &h); err != nil {
+	if err := q.check(op, s, side, &h); err != nil {
 		return 0, err
 	}
 	if err := launch(s, side, &h); err != nil {
@@ -200,7 +218,7 @@ func (q *Queue) take(op string, s *Stream, launch func(*Stream, *queueSide, *que
 }
 
 // check refuses what cannot be launched whole.
-func (q *Queue) check(op string, h *queueHeader) error {
+func (q *Queue) check(op string, s *Stream, side *queueSide, h *queueHeader) error {
 	refuse := func(code driver.Code, need int64, format string, args ...any) error {
 		e := driver.Errorf(op, code, format, args...)
 		e.Kernel, e.Need = q.a.kernel.Name(), need
@@ -216,7 +234,27 @@ func (q *Queue) check(op string, h *queueHeader) error {
 	case int64(h.Shared) > q.a.launch.shared:
 		return refuse(driver.ErrInvalidValue, 0, "a child asks for %d bytes of dynamic shared memory; the most is %d", h.Shared, q.a.launch.shared)
 	}
+	block := q.a.kernel.entry.Block
+	if block == (driver.Dim3{}) {
+		return nil
+	}
+	configs, err := q.configs(s, side, h)
+	if err != nil {
+		return named(op, err)
+	}
+	for i := range int64(h.Count) {
+		if c := aggregate.GetConfig(configs[i*aggregate.ConfigBytes:]); c.Block != block {
+			return refuse(driver.ErrInvalidValue, 0, "a child asks for a block of %d×%d×%d, the kernel is compiled for %d×%d×%d",
+				c.Block.X, c.Block.Y, c.Block.Z, block.X, block.Y, block.Z)
+		}
+	}
 	return nil
+}
+
+// configs are the children's configurations.
+func (q *Queue) configs(s *Stream, side *queueSide, h *queueHeader) ([]byte, error) {
+	b := make([]byte, h.Count*aggregate.ConfigBytes)
+	return b, q.read(s, side.configs.Ptr(), b)
 }
 
 func (q *Queue) launch(s *Stream, side *queueSide, h *queueHeader) error {
@@ -234,8 +272,12 @@ func (q *Queue) launch(s *Stream, side *queueSide, h *queueHeader) error {
 }
 
 func (q *Queue) launchEach(s *Stream, side *queueSide, h *queueHeader) error {
-	configs, args := make([]byte, h.Count*aggregate.ConfigBytes), make([]byte, int64(h.Count)*q.stride)
-	if err := errors.Join(q.read(s, side.configs.Ptr(), configs), q.read(s, side.args.Ptr(), args)); err != nil {
+	configs, err := q.configs(s, side, h)
+	if err != nil {
+		return err
+	}
+	args := make([]byte, int64(h.Count)*q.stride)
+	if err := q.read(s, side.args.Ptr(), args); err != nil {
 		return err
 	}
 	if err := q.a.kernel.allow(int64(h.Shared)); err != nil {
@@ -322,7 +364,7 @@ func (q *Queue) Drain(s *Stream) (children int64, levels int, err error) {
 // Close frees the queue after the work that uses it. A second Close is ErrClosed.
 func (q *Queue) Close() error {
 	const op = "Queue.Close"
-	if q == nil {
+	if q == nil || q.a == nil {
 		return driver.Errorf(op, driver.ErrNil, "queue")
 	}
 	q.mu.Lock()
@@ -336,29 +378,31 @@ func (q *Queue) Close() error {
 
 // RecordChild is what a twin of a parent kernel does to record a child in the
 // queue at p, with the child kernel's arguments. Children of twins are of the
-// granularity of the grid, and are recorded by one goroutine.
+// granularity of the grid, and are recorded by one goroutine. Arguments of another
+// size than the child kernel's are an error of [Queue.Launch].
 func RecordChild(l *driver.TwinLaunch, p driver.Ptr, c driver.Config, args *driver.Args) error {
 	header, err := driver.Slice[queueHeader](l.Mem, p, 1)
 	if err != nil {
 		return err
 	}
 	h := &header[0]
+	if n := uint32(args.StructSize()); n != h.ArgBytes {
+		h.Wrong = n
+		return nil
+	}
 	if c.Grid.Count() == 0 {
 		return nil
 	}
 	place := driver.Ptr(h.Count)
 	h.Count++
-	if h.Count > h.Capacity {
-		return nil
-	}
 	h.Blocks += c.Grid.Count()
 	threads := c.Block.Count()
 	if threads == 0 || threads > 1024 {
 		threads = 1<<32 - 1
 	}
-	h.Threads, h.Shared = max(h.Threads, uint32(threads)), max(h.Shared, uint32(c.Shared))
-	if n := uint32(len(args.Buffer())); n > h.ArgBytes {
-		h.Wrong = n
+	shared := min(uint64(c.Shared), 1<<32-1) // which no device has, as for what is negative
+	h.Threads, h.Shared = max(h.Threads, uint32(threads)), max(h.Shared, uint32(shared))
+	if h.Count > h.Capacity {
 		return nil
 	}
 	config, err := l.Mem.Resolve(h.Configs+place*aggregate.ConfigBytes, aggregate.ConfigBytes)

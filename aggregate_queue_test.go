@@ -2,6 +2,9 @@ package ptxrun
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -61,7 +64,7 @@ func twinSplit(l *driver.TwinLaunch) error {
 }
 
 func twinWrong(l *driver.TwinLaunch) error {
-	a := driver.NewArgs().Bytes(make([]byte, 64), 8)
+	a := driver.NewArgs().Uint64(1)
 	defer a.Release()
 	return RecordChild(l, l.Args.Ptr(), driver.Config{Grid: driver.D1(1), Block: driver.D1(1)}, a)
 }
@@ -73,9 +76,26 @@ func twinLarge(l *driver.TwinLaunch) error {
 	return RecordChild(l, q, driver.Config{Grid: driver.D1(1), Block: driver.D1(2000)}, a)
 }
 
+var parentTwins = []ModuleOption{WithTwin("add", twinAdded), WithTwin("split", twinSplit), WithTwin("parent_wrong", twinWrong),
+	WithTwin("parent_large", twinLarge), WithTwin("parent_grid", twinParent), WithTwin("parent_block", twinParent), WithTwin("parent_warp", twinParent)}
+
 func loadParents(t testing.TB, rt *Runtime) *Module {
-	return loadTest(t, rt, "parents.ptx", WithTwin("add", twinAdded), WithTwin("split", twinSplit), WithTwin("parent_wrong", twinWrong),
-		WithTwin("parent_large", twinLarge), WithTwin("parent_grid", twinParent), WithTwin("parent_block", twinParent), WithTwin("parent_warp", twinParent))
+	return loadTest(t, rt, "parents.ptx", parentTwins...)
+}
+
+// loadFixed is loadParents with an entry that is compiled for blocks of that many
+// threads.
+func loadFixed(t testing.TB, rt *Runtime, entry string, threads int) *Module {
+	text, err := os.ReadFile("ptx/aggregate/testdata/parents.ptx")
+	require.NoError(t, err)
+	head, tail, found := strings.Cut(string(text), ".visible .entry "+entry+"(")
+	require.True(t, found)
+	params, body, found := strings.Cut(tail, ")")
+	require.True(t, found)
+	fixed := fmt.Sprintf("%s.visible .entry %s(%s)\n.reqntid %d\n%s", head, entry, params, threads, body)
+	m, err := rt.LoadModule([]byte(fixed), parentTwins...)
+	require.NoError(t, err)
+	return m
 }
 
 func kernelOf(t testing.TB, m *Module, name string) *Kernel {
@@ -185,6 +205,7 @@ func TestQueueRefusals(t *testing.T) {
 		require.NoError(t, s.Launch(kernelOf(t, m, "parent_wrong"), one, q.Ptr()))
 		_, err = q.Launch(s)
 		require.ErrorIs(t, err, driver.ErrArguments)
+		require.ErrorContains(t, err, "a parent records 8 bytes of arguments, the kernel takes 16")
 		require.NoError(t, s.Launch(kernelOf(t, m, "parent_large"), one, q.Ptr(), out.Ptr()))
 		_, err = q.Launch(s)
 		require.ErrorIs(t, err, driver.ErrInvalidValue)
@@ -212,12 +233,94 @@ func TestQueueRefusals(t *testing.T) {
 			_, err = a.NewQueue(capacity)
 			require.ErrorIs(t, err, driver.ErrInvalidValue)
 		}
-		_, err = (*Queue)(nil).Launch(s)
-		require.ErrorIs(t, err, driver.ErrNil)
+		for _, none := range []*Queue{nil, {}} {
+			_, err = none.Launch(s)
+			require.ErrorIs(t, err, driver.ErrNil)
+			_, _, err = none.Drain(s)
+			require.ErrorIs(t, err, driver.ErrNil)
+			require.ErrorIs(t, none.Close(), driver.ErrNil)
+			require.Zero(t, none.Ptr())
+		}
 		closeAll(t, q)
 		_, err = q.Launch(s)
 		require.ErrorIs(t, err, driver.ErrClosed)
 		require.NoError(t, a.Flush(context.Background()))
 		closeAll(t, a, m, s)
+	})
+}
+
+// TestQueueOfFixedBlock takes children of the block that their kernel is compiled
+// for and refuses others, larger or smaller.
+func TestQueueOfFixedBlock(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		m := loadFixed(t, rt, "split", 2)
+		split := kernelOf(t, m, "split")
+		a, err := rt.Aggregate(split)
+		require.NoError(t, err)
+		q, err := a.NewQueue(8)
+		require.NoError(t, err)
+		for _, nodes := range []uint32{3, 7} {
+			counts := newGuarded[uint32](t, s, 7, 0)
+			require.NoError(t, s.s.Fill(counts.Ptr(), 0, 4*7))
+			require.NoError(t, s.Launch(split, driver.Config{Grid: driver.D1(1), Block: driver.D1(2)}, q.Ptr(), counts.Ptr(), uint32(0), nodes))
+			children, levels, err := q.Drain(s)
+			if nodes == 3 {
+				require.NoError(t, err)
+			} else { // the second level's blocks are larger
+				require.ErrorIs(t, err, driver.ErrInvalidValue)
+			}
+			require.EqualValues(t, 2, children)
+			require.Equal(t, 1, levels)
+			require.Equal(t, []uint32{1, 1, 1, 0, 0, 0, 0}, counts.check(t, s, ""))
+		}
+		closeAll(t, q, a, m)
+
+		m = loadFixed(t, rt, "add", 64)
+		a, err = rt.Aggregate(kernelOf(t, m, "add"))
+		require.NoError(t, err)
+		q, err = a.NewQueue(8)
+		require.NoError(t, err)
+		out := newGuarded[uint32](t, s, 4*parentRoom, 0)
+		for _, name := range []string{"parent_grid", "parent_block", "parent_warp"} {
+			for _, launch := range []func(*Stream) (int64, error){q.Launch, q.LaunchEach} {
+				require.NoError(t, s.Launch(kernelOf(t, m, name), driver.Config{Grid: driver.D1(1), Block: driver.D1(32)}, q.Ptr(), out.Ptr(), uint32(4), uint32(0)))
+				_, err = launch(s)
+				require.ErrorIs(t, err, driver.ErrInvalidValue)
+				require.ErrorContains(t, err, "the kernel is compiled for 64×1×1")
+			}
+		}
+		for _, v := range out.check(t, s, "") {
+			require.EqualValues(t, canary, v, "no child has run")
+		}
+		closeAll(t, q, a, m, s)
+	})
+}
+
+// TestQueueOfClosedAggregator launches nothing and says so.
+func TestQueueOfClosedAggregator(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		m := loadParents(t, rt)
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		a, err := rt.Aggregate(kernelOf(t, m, "add"))
+		require.NoError(t, err)
+		q, err := a.NewQueue(64)
+		require.NoError(t, err)
+		out := newGuarded[uint32](t, s, 4*parentRoom, 0)
+		require.NoError(t, s.Launch(kernelOf(t, m, "parent_grid"), driver.Config{Grid: driver.D1(1), Block: driver.D1(32)}, q.Ptr(), out.Ptr(), uint32(4), uint32(0)))
+		closeAll(t, a)
+		for _, launch := range []func(*Stream) (int64, error){q.Launch, q.LaunchEach} {
+			_, err = launch(s)
+			require.ErrorIs(t, err, driver.ErrClosed)
+			require.ErrorContains(t, err, "aggregator of add")
+		}
+		_, err = a.NewQueue(4)
+		require.ErrorIs(t, err, driver.ErrClosed)
+		for _, v := range out.check(t, s, "") {
+			require.EqualValues(t, canary, v, "no child has run")
+		}
+		closeAll(t, q, m, s)
 	})
 }

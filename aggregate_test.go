@@ -3,6 +3,7 @@ package ptxrun
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -66,6 +67,7 @@ func TestAggregateFromManyGoroutines(t *testing.T) {
 			"bytes":   {WithFlushAfter(0), WithFlushBytes(500)},
 			"after":   {WithFlushAfter(time.Millisecond / 4)},
 			"coarse":  {WithCoarsening(3)},
+			"one":     {WithCoarsening(math.MaxInt32)}, // block takes all
 			"default": nil,
 		} {
 			m, k, a := loadAdded(t, rt, opts...)
@@ -133,6 +135,13 @@ func TestStreamLaunch(t *testing.T) {
 		require.NoError(t, err)
 		foreign, err := NewBuffer[uint32](other, 1)
 		require.NoError(t, err)
+		type volume struct {
+			rt *Runtime
+			*Buffer[uint32]
+			width, height int
+		}
+		a, err := rt.Aggregate(k)
+		require.NoError(t, err)
 		for _, bad := range []struct {
 			args []any
 			code driver.Code
@@ -144,21 +153,29 @@ func TestStreamLaunch(t *testing.T) {
 			{[]any{b, uint32(3), nil}, driver.ErrNil, "argument 2"},
 			{[]any{"text", uint32(3), uint32(1)}, driver.ErrElementType, "a string holds pointers"},
 			{[]any{[]uint32{1}, uint32(3), uint32(1)}, driver.ErrElementType, "argument 0"},
+			{[]any{*b, uint32(3), uint32(1)}, driver.ErrElementType, "argument 0"},
+			{[]any{&b, uint32(3), uint32(1)}, driver.ErrElementType, "argument 0"},
+			{[]any{volume{rt: rt, Buffer: b}, uint32(3), uint32(1)}, driver.ErrElementType, "argument 0"},
+			{[]any{&volume{rt: rt, Buffer: b}, uint32(3), uint32(1)}, driver.ErrElementType, "argument 0"},
+			{[]any{&struct{ *Buffer[uint32] }{}, uint32(3), uint32(1)}, driver.ErrElementType, "argument 0"},
 			{[]any{foreign, uint32(3), uint32(1)}, driver.ErrWrongDevice, "argument 0"},
 			{[]any{(*Buffer[int8])(nil), uint32(3), uint32(1)}, driver.ErrNil, "argument 0"},
 		} {
 			err := s.Launch(k, c, bad.args...)
 			require.ErrorIs(t, err, bad.code)
 			require.ErrorContains(t, err, bad.text)
+			_, err = a.Launch(c, bad.args...)
+			require.ErrorIs(t, err, bad.code)
 		}
 		_, err = m.Kernel("none")
 		require.ErrorIs(t, err, driver.ErrNotFound)
 		require.ErrorIs(t, s.Launch(nil, c), driver.ErrNil)
+		require.ErrorIs(t, s.Launch(&Kernel{}, c), driver.ErrNil)
 		_, err = rt.LoadModule([]byte(".version 9"))
 		require.ErrorIs(t, err, driver.ErrInvalidPTX)
 		_, err = other.Aggregate(k)
 		require.ErrorIs(t, err, driver.ErrWrongDevice)
-		closeAll(t, closer(foreign.Free), other, closer(b.Free), m, s)
+		closeAll(t, a, closer(foreign.Free), other, closer(b.Free), m, s)
 		require.ErrorIs(t, s.Launch(k, c), driver.ErrClosed)
 	})
 }
@@ -183,6 +200,35 @@ func TestDynamicSharedOfOneEntry(t *testing.T) {
 		require.ErrorIs(t, launch(first, most+1), driver.ErrTooLarge)
 		require.NoError(t, s.Synchronize())
 		closeAll(t, closer(b.Free), m, s)
+	})
+}
+
+// TestTwoAggregatorsOfOneKernel launch one entry, loaded once, with their own
+// bytes of dynamic shared memory. That it is asked for twice changes nothing.
+func TestTwoAggregatorsOfOneKernel(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		m := loadTest(t, rt, "children.ptx", WithTwin("added", twinAdded), WithAggregated("added", "added"))
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		b, err := NewBufferFrom(s, []uint32{1, 2, 3})
+		require.NoError(t, err)
+		k := kernelOf(t, m, "added")
+		var of [2]*Aggregator
+		for i := range of {
+			of[i], err = rt.Aggregate(k, WithFlushAfter(0))
+			require.NoError(t, err)
+		}
+		most := of[0].launch.shared
+		for i, shared := range []int64{most, most - 1024, most, most - 1024, 0, most} {
+			a := of[i%2]
+			_, err = a.Launch(driver.Config{Grid: driver.D1(1), Block: driver.D1(32), Shared: shared}, b, uint32(3), uint32(1))
+			require.NoError(t, err)
+			require.NoError(t, a.Flush(context.Background()))
+		}
+		got := make([]uint32, 3)
+		require.NoError(t, b.CopyTo(s, got))
+		assert.Equal(t, []uint32{7, 8, 9}, got)
+		closeAll(t, of[0], of[1], closer(b.Free), m, s)
 	})
 }
 
@@ -244,12 +290,23 @@ func TestBadChildrenAreRefusedAlone(t *testing.T) {
 			require.NoError(t, a.Flush(context.Background()))
 			require.NoError(t, after.Wait(context.Background()))
 		}
-		for _, o := range []AggregateOption{WithFlushCount(0), WithFlushBytes(0), WithFlushAfter(-1), WithFlushesInFlight(0), WithCoarsening(0)} {
+		for _, o := range []AggregateOption{WithFlushCount(0), WithFlushBytes(0), WithFlushAfter(-1), WithFlushesInFlight(0),
+			WithCoarsening(0), WithCoarsening(-1), WithCoarsening(math.MaxInt32 + 1), WithCoarsening(math.MaxInt)} {
 			_, err = rt.Aggregate(k, o)
 			require.ErrorIs(t, err, driver.ErrInvalidValue)
 		}
-		_, err = rt.Aggregate(nil)
-		require.ErrorIs(t, err, driver.ErrNil)
+		for _, none := range []*Kernel{nil, {}} {
+			_, err = rt.Aggregate(none)
+			require.ErrorIs(t, err, driver.ErrNil)
+		}
+		for _, none := range []*Aggregator{nil, {}} {
+			_, err = none.Launch(one)
+			require.ErrorIs(t, err, driver.ErrNil)
+			_, err = none.NewQueue(1)
+			require.ErrorIs(t, err, driver.ErrNil)
+			require.ErrorIs(t, none.Flush(context.Background()), driver.ErrNil)
+			require.ErrorIs(t, none.Close(), driver.ErrNil)
+		}
 		closeAll(t, a, a)
 		_, err = a.Launch(one, b, uint32(4), uint32(1))
 		require.ErrorIs(t, err, driver.ErrClosed)

@@ -188,7 +188,7 @@ func (s *Stream) Launch(k *Kernel, c driver.Config, args ...any) error {
 		return err
 	}
 	defer s.end()
-	if k == nil {
+	if k == nil || k.m == nil {
 		return driver.Errorf(op, driver.ErrNil, "kernel")
 	}
 	if k.m.rt != s.rt {
@@ -255,7 +255,7 @@ func kindOf(t reflect.Type) argumentKind {
 	}
 	kind := argumentBad
 	switch {
-	case t.Implements(reflect.TypeFor[isBuffer]()):
+	case t.ConvertibleTo(reflect.TypeFor[*Buffer[byte]]()): // with the same fields, whatever the element type
 		kind = argumentBuffer
 	case t.Size() > 0 && !hasPointers(t):
 		kind = argumentValue
@@ -263,11 +263,6 @@ func kindOf(t reflect.Type) argumentKind {
 	argumentKinds.Store(t, kind)
 	return kind
 }
-
-// isBuffer is what only *Buffer types have.
-type isBuffer interface{ isBuffer() }
-
-func (b *Buffer[T]) isBuffer() {}
 
 // argument is the memory of v as a kernel gets it, valid as long as v is. It does
 // not let v escape, so that a launch allocates nothing for its arguments.

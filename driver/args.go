@@ -15,6 +15,7 @@ import (
 type Args struct {
 	buf    []byte
 	params []Param
+	align  int // the largest of a parameter
 }
 
 // Param is where a parameter lies in the block.
@@ -28,7 +29,7 @@ func NewArgs() *Args { return argsPool.Get().(*Args) }
 
 // Release empties a and lets a later NewArgs have it.
 func (a *Args) Release() {
-	a.buf, a.params = a.buf[:0], a.params[:0]
+	a.buf, a.params, a.align = a.buf[:0], a.params[:0], 0
 	argsPool.Put(a)
 }
 
@@ -37,11 +38,19 @@ func (a *Args) Release() {
 func (a *Args) Buffer() []byte  { return a.buf }
 func (a *Args) Params() []Param { return a.params }
 
+// StructSize is the sizeof, in CUDA C++, of a struct with the parameters as its
+// members in order: the packed block and what fills it up to its alignment.
+func (a *Args) StructSize() int {
+	align := max(a.align, 1)
+	return max((len(a.buf)+align-1)&^(align-1), 1) // an empty struct has a byte
+}
+
 // Clone copies a, for a device that keeps the arguments past the call.
 func (a *Args) Clone() *Args {
 	c := NewArgs()
 	c.buf = append(c.buf, a.buf...)
 	c.params = append(c.params, a.params...)
+	c.align = a.align
 	return c
 }
 
@@ -50,6 +59,7 @@ func (a *Args) place(size, align int) []byte {
 	for len(a.buf)%align != 0 {
 		a.buf = append(a.buf, 0)
 	}
+	a.align = max(a.align, align)
 	off := len(a.buf)
 	for range size {
 		a.buf = append(a.buf, 0)

@@ -64,6 +64,7 @@ func TestArgsLayout(t *testing.T) {
 	a.Bytes([]byte{1}, 1).Uint32(2).Bytes([]byte{3, 0}, 2).Ptr(4).
 		Bytes(unsafe.Slice((*byte)(unsafe.Pointer(&p)), 8), 4).Float32(7.5).Float64(8.5).Bytes([]byte{9}, 1)
 	require.Equal(t, unsafe.Slice((*byte)(unsafe.Pointer(&want)), unsafe.Offsetof(want.Last)+1), a.Buffer())
+	require.EqualValues(t, unsafe.Sizeof(want), a.StructSize())
 	offsets := []uintptr{unsafe.Offsetof(want.Flag), unsafe.Offsetof(want.Count), unsafe.Offsetof(want.Small), unsafe.Offsetof(want.At),
 		unsafe.Offsetof(want.Pair), unsafe.Offsetof(want.X), unsafe.Offsetof(want.Y), unsafe.Offsetof(want.Last)}
 	sizes := []int{1, 4, 2, 8, 8, 4, 8, 1}
@@ -73,6 +74,7 @@ func TestArgsLayout(t *testing.T) {
 
 	c := a.Clone()
 	defer c.Release()
+	require.Equal(t, a.StructSize(), c.StructSize())
 	r := c.Reader()
 	require.Equal(t, []byte{1}, r.Bytes(1))
 	require.EqualValues(t, 2, r.Uint32())
@@ -82,6 +84,23 @@ func TestArgsLayout(t *testing.T) {
 	require.Equal(t, float32(7.5), r.Float32())
 	require.Equal(t, 8.5, r.Float64())
 	require.Panics(t, func() { r.Uint64() }, "the last parameter has one byte")
+}
+
+func TestArgsStructSize(t *testing.T) {
+	for _, test := range []struct {
+		args *driver.Args
+		want int
+	}{
+		{driver.NewArgs(), 1},
+		{driver.NewArgs().Bytes(nil, 1), 1},
+		{driver.NewArgs().Bytes(make([]byte, 3), 1), 3},
+		{driver.NewArgs().Ptr(0).Uint32(0), 16},
+		{driver.NewArgs().Uint32(0).Bytes([]byte{1}, 2), 8},
+		{driver.NewArgs().Bytes(make([]byte, 16), 16).Uint32(0), 32},
+	} {
+		require.Equal(t, test.want, test.args.StructSize())
+		test.args.Release()
+	}
 }
 
 func TestArgsAllocateNothing(t *testing.T) {

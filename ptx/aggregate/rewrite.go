@@ -24,7 +24,8 @@ type Options struct {
 }
 
 // Rewrite returns f with an aggregated entry for each of the kernels, and their
-// descriptions in the same order. f is not changed, and parts of it are shared.
+// descriptions in the same order; a kernel that is named again has the same entry.
+// f is not changed, and parts of it are shared.
 //
 // Errors: ErrNotFound for a kernel that f does not have; ErrNotSupported, with
 // the line and the reason, for what has no meaning in an aggregated launch:
@@ -80,7 +81,11 @@ func (r *rewriter) rewrite(keep bool, kernels []string) (out *ast.File, entries 
 	r.index()
 	r.replaced = map[*ast.Func]*ast.Func{}
 	var added []ast.Decl
-	for _, k := range kernels {
+	for i, k := range kernels {
+		if first := slices.Index(kernels, k); first < i {
+			entries = append(entries, entries[first])
+			continue
+		}
 		e, err := r.describe(k)
 		if err != nil {
 			return nil, nil, err
