@@ -63,6 +63,15 @@ __device__ __forceinline__ unsigned __shfl_down_sync(unsigned mask, unsigned v, 
 __device__ __forceinline__ unsigned __shfl_xor_sync(unsigned mask, unsigned v, int lane_mask) {
     return __nvvm_shfl_sync_bfly_i32(mask, v, lane_mask, 31);
 }
+// Another type would be converted to unsigned, which is no shuffle of it.
+template <class T>
+unsigned __shfl_sync(unsigned, T, int) = delete;
+template <class T>
+unsigned __shfl_up_sync(unsigned, T, unsigned) = delete;
+template <class T>
+unsigned __shfl_down_sync(unsigned, T, unsigned) = delete;
+template <class T>
+unsigned __shfl_xor_sync(unsigned, T, int) = delete;
 __device__ __forceinline__ unsigned __ballot_sync(unsigned mask, int p) { return __nvvm_vote_ballot_sync(mask, p); }
 __device__ __forceinline__ int __any_sync(unsigned mask, int p) { return __nvvm_vote_any_sync(mask, p); }
 
