@@ -1,8 +1,10 @@
 #pragma once
 
+#include "look_back.cuh"
 #include "shared.cuh"
 
-// Bulk copies into shared memory and the barriers that they complete on
+// Bulk copies into shared memory, the barriers that they complete on, and the role
+// that issues them for the tiles of a pass
 // (sm_90).
 
 #if __CUDA_ARCH__ >= 900
@@ -45,6 +47,29 @@ __device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_
 __device__ __forceinline__ void bulk_load(void *to, const void *from, unsigned bytes, Barrier &barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  : : "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(&barrier)) : "memory");
+}
+
+// load_tiles is the loader's role, a thread's, in a pass whose tiles go through a
+// ring of stages: it takes tickets, waits until a stage is empty, and calls
+// load(stage, tile), which makes the stage's barrier full complete. Behind the last
+// tile end(stage) does, once for each reducer: every one has to see the end.
+template <int count, int reducers, class Stages, class Load, class End>
+__device__ __forceinline__ void load_tiles(Stages &stages, const Pass &pass, uint64_t tiles, Load load, End end) {
+    uint64_t next = pass.take_ticket();
+    int ends = 0;
+    for (uint32_t i = 0;; i++) {
+        const int s = i % count;
+        const uint64_t tile = next;
+        if (tile < tiles) next = pass.take_ticket();  // its latency passes with the wait
+        if (i >= count) stages.empty[s].wait((i / count + 1) & 1);
+        stages.index[s] = tile;
+        if (tile < tiles) {
+            load(s, tile);
+            continue;
+        }
+        end(s);
+        if (++ends == reducers) return;
+    }
 }
 
 }  // namespace ptxrun

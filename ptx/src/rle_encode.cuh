@@ -339,26 +339,18 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
 
     if (warp == 0) {
         if (lane > 0) return;
-        uint64_t next = pass.take_ticket();
-        int ends = 0;
-        for (uint32_t i = 0;; i++) {
-            const int s = i % encode_stages;
-            const uint64_t tile = next;
-            if (tile < tiles) next = pass.take_ticket();  // its latency passes with the wait
-            if (i >= encode_stages) stages.empty[s].wait((i / encode_stages + 1) & 1);
-            stages.index[s] = tile;
-            if (tile >= tiles) {
-                stages.full[s].arrive();
-                if (++ends == encode_reducers) return;  // every reducer has to see the end
-                continue;
-            }
-            const V *const from = in + tile * select_tile<V>;
-            const unsigned lead = tile > 0 ? stage_lead : 0;
-            unsigned char *const to = stages.tile[s] + stage_lead;
-            const unsigned bytes = lead + fetch_rest(to, from, held_of(n, tile * select_tile<V>, select_tile<V>) * sizeof(V));
-            stages.full[s].announce(bytes);
-            if (bytes > 0) bulk_load(to - lead, reinterpret_cast<const unsigned char *>(from) - lead, bytes, stages.full[s]);
-        }
+        load_tiles<encode_stages, encode_reducers>(
+            stages, pass, tiles,
+            [&](int s, uint64_t tile) {
+                const V *const from = in + tile * select_tile<V>;
+                const unsigned lead = tile > 0 ? stage_lead : 0;
+                unsigned char *const to = stages.tile[s] + stage_lead;
+                const unsigned bytes = lead + fetch_rest(to, from, held_of(n, tile * select_tile<V>, select_tile<V>) * sizeof(V));
+                stages.full[s].announce(bytes);
+                if (bytes > 0) bulk_load(to - lead, reinterpret_cast<const unsigned char *>(from) - lead, bytes, stages.full[s]);
+            },
+            [&](int s) { stages.full[s].arrive(); });
+        return;
     }
 
     // The other roles go over the stages; the parity changes with every round.

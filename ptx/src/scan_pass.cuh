@@ -367,27 +367,19 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
 
     if (warp == 0) {
         if (lane > 0) return;
-        uint64_t next = pass.take_ticket();
-        int ends = 0;
-        for (uint32_t i = 0;; i++) {
-            const int s = i % bulk_stages;
-            const uint64_t tile = next;
-            if (tile < tiles) next = pass.take_ticket();  // its latency passes with the wait
-            if (i >= bulk_stages) stages.empty[s].wait((i / bulk_stages + 1) & 1);
-            stages.index[s] = tile;
-            if (tile >= tiles) {
-                stages.full[s].arrive();
-                if (++ends == bulk_reducers) return;  // every reducer has to see the end
-                continue;
-            }
-            // The copy is in units of 16 bytes; what is left of the last tile is fetched by hand.
-            const In *const from = in + tile * pass_tile<T>;
-            const unsigned bytes = tile_held<T>(tile, n) * sizeof(In), whole = bytes / 16 * 16;
-            for (unsigned k = whole; k < bytes; k += sizeof(In))
-                copy_bytes(stages.tile[s] + k, reinterpret_cast<const char *>(from) + k, sizeof(In));
-            stages.full[s].announce(whole);
-            if (whole > 0) bulk_load(stages.tile[s], from, whole, stages.full[s]);
-        }
+        load_tiles<bulk_stages, bulk_reducers>(
+            stages, pass, tiles,
+            [&](int s, uint64_t tile) {
+                // The copy is in units of 16 bytes; what is left of the last tile is fetched by hand.
+                const In *const from = in + tile * pass_tile<T>;
+                const unsigned bytes = tile_held<T>(tile, n) * sizeof(In), whole = bytes / 16 * 16;
+                for (unsigned k = whole; k < bytes; k += sizeof(In))
+                    copy_bytes(stages.tile[s] + k, reinterpret_cast<const char *>(from) + k, sizeof(In));
+                stages.full[s].announce(whole);
+                if (whole > 0) bulk_load(stages.tile[s], from, whole, stages.full[s]);
+            },
+            [&](int s) { stages.full[s].arrive(); });
+        return;
     }
 
     // The other roles go over the stages; the parity changes with every round.

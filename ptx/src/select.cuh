@@ -569,36 +569,30 @@ __device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, ui
 
     if (warp == 0) {
         if (lane > 0) return;
-        uint64_t next = pass.take_ticket();
-        int ends = 0;
-        for (uint32_t i = 0;; i++) {
-            const int s = i % Shape::stages;
-            const uint64_t tile = next;
-            if (tile < tiles) next = pass.take_ticket();  // its latency passes with the wait
-            if (i >= Shape::stages) stages.empty[s].wait((i / Shape::stages + 1) & 1);
-            stages.index[s] = tile;
-            if (tile >= tiles) {
+        load_tiles<Shape::stages, Shape::reducers>(
+            stages, pass, tiles,
+            [&](int s, uint64_t tile) {
+                const uint64_t first = tile * select_tile<V>;
+                const unsigned held = held_of(n, first, select_tile<V>);
+                const unsigned bytes = fetch_rest(stages.tile[s], input.in + first, held * sizeof(V));
+                unsigned flag_bytes = 0;
+                if constexpr (In::by_flag) flag_bytes = fetch_rest(stages.flags[s], input.criterion.flags + first, held);
+                stages.full[s].announce(bytes + flag_bytes);
+                if (bytes > 0) bulk_load(stages.tile[s], input.in + first, bytes, stages.full[s]);
+                if constexpr (In::by_flag) {
+                    if (flag_bytes > 0) bulk_load(stages.flags[s], input.criterion.flags + first, flag_bytes, stages.full[s]);
+                }
+                if constexpr (In::by_neighbour) {
+                    const V previous = first > 0 ? input.in[first - 1] : V(0);
+                    copy_bytes(stages.previous[s], &previous, sizeof(V));
+                    stages.full[s].arrive();
+                }
+            },
+            [&](int s) {
                 stages.full[s].arrive();
                 if (In::by_neighbour) stages.full[s].arrive();
-                if (++ends == Shape::reducers) return;  // every reducer has to see the end
-                continue;
-            }
-            const uint64_t first = tile * select_tile<V>;
-            const unsigned held = held_of(n, first, select_tile<V>);
-            const unsigned bytes = fetch_rest(stages.tile[s], input.in + first, held * sizeof(V));
-            unsigned flag_bytes = 0;
-            if constexpr (In::by_flag) flag_bytes = fetch_rest(stages.flags[s], input.criterion.flags + first, held);
-            stages.full[s].announce(bytes + flag_bytes);
-            if (bytes > 0) bulk_load(stages.tile[s], input.in + first, bytes, stages.full[s]);
-            if constexpr (In::by_flag) {
-                if (flag_bytes > 0) bulk_load(stages.flags[s], input.criterion.flags + first, flag_bytes, stages.full[s]);
-            }
-            if constexpr (In::by_neighbour) {
-                const V previous = first > 0 ? input.in[first - 1] : V(0);
-                copy_bytes(stages.previous[s], &previous, sizeof(V));
-                stages.full[s].arrive();
-            }
-        }
+            });
+        return;
     }
 
     // The other roles go over the stages; the parity changes with every round.
