@@ -10,11 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ptxrun/ptxrun"
 	"github.com/ptxrun/ptxrun/driver"
 	"github.com/ptxrun/ptxrun/driver/cpu"
 	"github.com/ptxrun/ptxrun/driver/emu"
-	"github.com/ptxrun/ptxrun/ptx"
 	"github.com/ptxrun/ptxrun/ptx/aggregate"
 	"github.com/ptxrun/ptxrun/ptx/ast"
 )
@@ -74,22 +72,10 @@ func TestAggregatedKernelsEqualTwins(t *testing.T) {
 	for _, target := range []int{70, 80, 90} {
 		plain := emulator(t, emu.WithCapability(target))
 		strict := emulator(t, emu.WithCapability(target), emu.WithRaceCheck(), emu.WithInitCheck())
-		for _, m := range ptxrun.Modules() {
-			if !slices.Contains(m.Targets, target) {
-				continue
-			}
+		for m, image := range modules(t, target) {
 			device := strict
-			if leftOut(m.Name) {
-				continue
-			}
 			if strings.HasPrefix(m.Name, "scan_") && !strings.HasSuffix(m.Name, "_sum_u32") || slices.ContainsFunc([]string{"_u8", "_u16", "_u64"}, func(t string) bool { return strings.HasSuffix(m.Name, t) }) {
 				device = plain
-			}
-			text, _, err := ptx.Source(m.Name, target)
-			require.NoError(t, err)
-			image := driver.Image{Name: m.Name, Twins: map[string]driver.Twin{}}
-			for _, k := range m.Kernels {
-				image.Twins[k.Name] = k.Twin
 			}
 			for _, k := range m.Kernels {
 				if k.Target > target {
@@ -114,7 +100,7 @@ func TestAggregatedKernelsEqualTwins(t *testing.T) {
 						want = append(want, out)
 					}
 					defer device.release()
-					kernel, e := device.aggregated(text, k.Name)
+					kernel, e := device.aggregated(image.PTX, k.Name)
 					var configs []driver.Config
 					var args []*driver.Args
 					var at [][]driver.Ptr

@@ -2,6 +2,7 @@ package emu_test
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -313,6 +314,27 @@ func leftOut(module string) bool {
 	return testing.Short() && (typed && typ != "u32" || strings.HasPrefix(module, "scan_") && !strings.HasSuffix(module, "_sum_u32"))
 }
 
+// modules are the embedded modules of a target, with their PTX and twins, but
+// those that short mode leaves out.
+func modules(t *testing.T, target int) iter.Seq2[ptxrun.ModuleSpec, driver.Image] {
+	return func(yield func(ptxrun.ModuleSpec, driver.Image) bool) {
+		for _, m := range ptxrun.Modules() {
+			if !slices.Contains(m.Targets, target) || leftOut(m.Name) {
+				continue
+			}
+			text, _, err := ptx.Source(m.Name, target)
+			require.NoError(t, err)
+			image := driver.Image{Name: m.Name, PTX: text, Twins: map[string]driver.Twin{}}
+			for _, k := range m.Kernels {
+				image.Twins[k.Name] = k.Twin
+			}
+			if !yield(m, image) {
+				return
+			}
+		}
+	}
+}
+
 // TestKernelsEqualTwins runs every kernel of the project, in every variant, over
 // the size list, and compares what it leaves in memory with its Go twin. It does
 // so again with the checks for races and uninitialised memory. In short mode it
@@ -326,19 +348,7 @@ func TestKernelsEqualTwins(t *testing.T) {
 	for _, target := range []int{70, 80, 90} {
 		plain := emulator(t, emu.WithCapability(target))
 		strict := emulator(t, emu.WithCapability(target), emu.WithRaceCheck(), emu.WithInitCheck())
-		for _, m := range ptxrun.Modules() {
-			if !slices.Contains(m.Targets, target) {
-				continue
-			}
-			if leftOut(m.Name) {
-				continue
-			}
-			text, _, err := ptx.Source(m.Name, target)
-			require.NoError(t, err)
-			image := driver.Image{Name: m.Name, PTX: text, Twins: map[string]driver.Twin{}}
-			for _, k := range m.Kernels {
-				image.Twins[k.Name] = k.Twin
-			}
+		for m, image := range modules(t, target) {
 			for _, k := range m.Kernels {
 				if k.Target > target {
 					continue

@@ -4,8 +4,7 @@
 #include "shared.cuh"
 
 // Bulk copies into shared memory, the barriers that they complete on, and the role
-// that issues them for the tiles of a pass
-// (sm_90).
+// that issues them for the tiles of a pass (sm_90).
 
 #if __CUDA_ARCH__ >= 900
 
