@@ -132,6 +132,9 @@ func (c scanCase[In, Out]) measure(b *bencher) error {
 	}
 
 	option := ptxrun.WithScanWorkspace(workspace)
+	if c.batch > 1 {
+		option = ptxrun.WithScanStrategy(c.strategy) // a small pass's state is the stream's own
+	}
 	f := figure{id: c.id, n: int64(n), amount: float64(moved) * float64(n), unit: "GB/s", slots: slots.count, batch: c.batch,
 		call: func(slot int) error { return c.scan(to[slot], from[slot], option) }}
 	ms, err := b.measure(f)

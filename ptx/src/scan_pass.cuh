@@ -235,17 +235,21 @@ __device__ __forceinline__ void store_part(typename Op::Value *out, const Vector
     using T = typename Op::Value;
     constexpr int vw = Vector<Op, In>::vw;
     const unsigned first = part * pass_part<T> + lane * vw;
+    T x[vw];
+    if constexpr (is_access<vw * sizeof(T)>) {
+        if (whole) {
+#pragma unroll
+            for (int j = 0; j < pass_rows; j++) {
+                v[j].get(x);
+                store_wide(out + first + j * warp_size * vw, x);
+            }
+            return;
+        }
+    }
 #pragma unroll
     for (int j = 0; j < pass_rows; j++) {
         const unsigned k = first + j * warp_size * vw;
-        T x[vw];
         v[j].get(x);
-        if constexpr (is_access<vw * sizeof(T)>) {
-            if (whole) {
-                store_wide(out + k, x);
-                continue;
-            }
-        }
 #pragma unroll
         for (int i = 0; i < vw; i++)
             if (k + i < held) out[k + i] = x[i];

@@ -206,8 +206,9 @@ __device__ __forceinline__ void load_heads(uint32_t (&words)[count], const void 
     __syncwarp();
 }
 
-// scan_segmented holds a tile in registers, a warp a part, as scan_pass does. in
-// and out may be the same memory. heads are aligned to 4 bytes if they are bits;
+// scan_segmented holds a tile in registers, a warp a part, as scan_pass does: two
+// blocks a multiprocessor, one waiting while the other loads. in and out may be
+// the same memory. heads are aligned to 4 bytes if they are bits;
 // null is none. The pass's state is not used for a single tile.
 template <class Op>
 __device__ __forceinline__ void scan_segmented(const typename Op::Value *in, typename Op::Value *out, uint64_t n, const void *heads, const Pass &pass, typename Op::Value init, uint32_t mode, SegmentedMemory<typename Op::Value> &memory) {
@@ -364,7 +365,7 @@ __device__ __forceinline__ void scan_segmented(const typename Op::Value *in, typ
 // with operator Op.
 #define PTXRUN_SCAN_SEGMENTED(name, ...) PTXRUN_SCAN_SEGMENTED_(name, __VA_ARGS__)
 #define PTXRUN_SCAN_SEGMENTED_(name, ...) \
-    extern "C" __global__ void __launch_bounds__(ptxrun::pass_block) \
+    extern "C" __global__ void __launch_bounds__(ptxrun::pass_block, 2) \
         scan_segmented_##name(const __VA_ARGS__::Value *in, __VA_ARGS__::Value *out, uint64_t n, const void *heads, \
                               ptxrun::PassState *state, uint32_t first, __VA_ARGS__::Value init, uint32_t mode) { \
         __shared__ ptxrun::SegmentedMemory<__VA_ARGS__::Value> memory; \

@@ -399,10 +399,10 @@ __device__ __forceinline__ void select_pass(const Input<V, Criterion> &input, ui
     alignas(16) __shared__ unsigned char scratch_memory[select_parts][scratch_bytes];
     __shared__ uint32_t totals[select_parts];
     __shared__ uint64_t ticket, tile_prefix;
-    if (!output.fits()) return;
     const unsigned lane = threadIdx.x % warp_size, part = threadIdx.x / warp_size;
     const uint32_t scratch = shared_address(scratch_memory[part]);
     const uint64_t tiles = ceil_div<uint64_t>(n, select_tile<V>);
+    if (!output.fits()) return pass.skip(tiles);
     const bool in_place = input.in == output.out;
     CountLookBack look_back(pass, 0);
 
@@ -552,9 +552,9 @@ __device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, ui
     auto &stages = *reinterpret_cast<SelectStages<V, Criterion> *>(dynamic_shared);
     static_assert(sizeof(stages) <= Shape::stages * (select_parts * select_part_bytes + Shape::flag_bytes) + select_parts * scratch_bytes + 2048,
                   "the launch gives 2 KiB beside the tiles and scratch");
-    if (!output.fits()) return;
     const unsigned lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
     const uint64_t tiles = ceil_div<uint64_t>(n, select_tile<V>);
+    if (!output.fits()) return pass.skip(tiles);
     const bool in_place = input.in == output.out;
 
     if (threadIdx.x == 0) {
