@@ -79,6 +79,11 @@ __device__ __forceinline__ int __popc(unsigned v) { return __builtin_popcount(v)
 __device__ __forceinline__ int __clz(int v) { return v == 0 ? 32 : __builtin_clz(v); }
 __device__ __forceinline__ unsigned __brev(unsigned v) { return __builtin_bitreverse32(v); }
 __device__ __forceinline__ unsigned __byte_perm(unsigned a, unsigned b, unsigned s) { return __nvvm_prmt(a, b, s); }
+__device__ __forceinline__ unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
+    unsigned d;
+    asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
 
 #endif
 

@@ -102,50 +102,51 @@ struct Vector<Op, In, true> : Words<In> {
     }
 };
 
-// PackedSum sums them without taking them apart, and without carries between
-// them.
+// PackedSum sums them without taking them apart.
 template <class T>
-struct PackedSum : Words<T> {
-    using W = Words<T>;
-    static constexpr uint32_t ones = W::bits == 8 ? 0x01010101u : 0x00010001u;
-    static constexpr uint32_t high = ones << (W::bits - 1);
+struct PackedSum;
 
-    static __device__ __forceinline__ uint32_t add(uint32_t a, uint32_t b) {
-        return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high);
-    }
-    // sums returns a word's inclusive scan and its total. Multiplying by 0x10001
-    // adds the low half to the high one.
-    static __device__ __forceinline__ uint32_t sums(uint32_t w, uint32_t &total) {
-        if constexpr (W::bits == 16) {
-            const uint32_t s = w * 0x10001u;
-            total = s >> 16;
-            return s;
-        } else {
-            const uint32_t even = w & 0x00ff00ffu, odd = w >> 8 & 0x00ff00ffu;
-            const uint32_t pairs = (even + odd) * 0x10001u;  // up to bytes 1 and 3
-            total = pairs >> 16;
-            const uint32_t halves = even + (pairs << 16);  // up to bytes 0 and 2
-            return (halves & 0x00ff00ffu) | (pairs << 8 & 0xff00ff00u);
-        }
-    }
-    __device__ __forceinline__ T total() const {
+template <>
+struct PackedSum<uint16_t> : Words<uint16_t> {
+    // Multiplying by 0x10001 adds the low half to the high one.
+    __device__ __forceinline__ uint16_t total() const {
         uint32_t sum = 0;
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            uint32_t t;
-            sums(this->word[i], t);
-            sum += t;
-        }
-        return T(sum);
+        for (int i = 0; i < 4; i++) sum += word[i] * 0x10001u >> 16;
+        return uint16_t(sum);
     }
-    __device__ __forceinline__ void place(T base, bool exclusive) {
+    __device__ __forceinline__ void place(uint16_t base, bool exclusive) {
+        constexpr uint32_t high = 0x80008000u;
         uint32_t b = base;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            uint32_t t;
-            const uint32_t s = sums(this->word[i], t);
-            this->word[i] = add(exclusive ? s << W::bits : s, (b & (~0u >> (32 - W::bits))) * ones);
-            b += t;
+            const uint32_t s = word[i] * 0x10001u, shown = exclusive ? s << 16 : s, bases = b * 0x10001u;
+            word[i] = ((shown & ~high) + (bases & ~high)) ^ ((shown ^ bases) & high);  // without a carry into the high half
+            b = (b + (s >> 16)) & 0xffffu;
+        }
+    }
+};
+
+template <>
+struct PackedSum<uint8_t> : Words<uint8_t> {
+    __device__ __forceinline__ uint8_t total() const {
+        uint32_t sum = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++) sum = __dp4a(word[i], 0x01010101u, sum);
+        return uint8_t(sum);
+    }
+    // Sums of a vector's bytes fit into 16 bits: a word's bytes 0 and 2 are scanned
+    // in the halves of one word, 1 and 3 in those of another.
+    __device__ __forceinline__ void place(uint8_t base, bool exclusive) {
+        const uint32_t shift = exclusive ? 0x2104 : 0x3210;
+        uint32_t before = base * 0x10001u;  // what precedes the word, in both halves
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const uint32_t even = __byte_perm(word[i], 0, 0x4240), odd = __byte_perm(word[i], 0, 0x4341);
+            const uint32_t odds = (even + odd) * 0x10001u + before;                // up to bytes 1 and 3
+            const uint32_t evens = even + __byte_perm(odds, before, 0x1054);  // up to bytes 0 and 2
+            word[i] = __byte_perm(__byte_perm(evens, odds, 0x6240), before, shift);
+            before = __byte_perm(odds, 0, 0x3232);
         }
     }
 };
