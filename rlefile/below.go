@@ -3,6 +3,7 @@ package rlefile
 import (
 	"context"
 	"io"
+	"math"
 
 	"github.com/ptxrun/ptxrun/driver"
 )
@@ -39,11 +40,36 @@ func (s *source) Read(p []byte) (int, error) {
 // cannot be, io.ErrShortWrite for one that is too small without an error.
 func write(w io.Writer, b []byte) (int, error) {
 	n, err := w.Write(b)
+	return written(n, len(b), err)
+}
+
+// written checks what a Write of size bytes returned.
+func written(n, size int, err error) (int, error) {
 	switch {
-	case n < 0 || n > len(b):
-		return 0, driver.Errorf("rlefile", driver.ErrInvalidValue, "a Write of %d of %d bytes", n, len(b))
-	case err == nil && n < len(b):
+	case n < 0 || n > size:
+		return 0, driver.Errorf("rlefile", driver.ErrInvalidValue, "a Write of %d of %d bytes", n, size)
+	case err == nil && n < size:
 		err = io.ErrShortWrite
 	}
 	return n, err
+}
+
+// fileWriter is a file, or what is written like one.
+type fileWriter interface {
+	io.Seeker
+	io.WriterAt
+}
+
+// asFile returns w as a file and its position, if size bytes can be written there
+// in any order: neither to a pipe nor to a file that is open for appending.
+func asFile(w io.Writer, size int64) (f fileWriter, at int64, ok bool) {
+	if f, ok = w.(fileWriter); !ok {
+		return nil, 0, false
+	}
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil || at < 0 || at > math.MaxInt64-size {
+		return nil, 0, false
+	}
+	_, err = f.WriteAt(nil, at)
+	return f, at, err == nil
 }

@@ -1,6 +1,7 @@
 package rlefile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -55,7 +56,7 @@ func Open(ctx context.Context, rt *ptxrun.Runtime, r io.ReaderAt, size int64, op
 		return nil, err
 	}
 	defer rt.Release()
-	c, err := configOf(r, "reader", opts)
+	c, err := configOf(rt, r, "reader", opts)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +70,8 @@ func Open(ctx context.Context, rt *ptxrun.Runtime, r io.ReaderAt, size int64, op
 	f := &File{
 		r:      r,
 		header: h,
-		p:      pipeline{ctx: ctx, rt: rt, width: h.width, limit: c.buffers},
-		at:     pipeline{ctx: ctx, rt: rt, width: h.width, limit: c.buffers},
+		p:      c.pipeline(ctx, rt, h.width),
+		at:     c.pipeline(ctx, rt, h.width),
 	}
 	f.change.L = &f.mu
 	if err := f.readIndex(size); err != nil {
@@ -191,7 +192,8 @@ func (f *File) work(ctx context.Context, s *slot, number int64) error {
 	return s.decode(ctx)
 }
 
-// ReadAt implements [io.ReaderAt].
+// ReadAt implements [io.ReaderAt]. The frames of a p that has several are read and
+// decoded at the same time.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.p.rt.Hold(); err != nil {
 		return 0, err
@@ -206,22 +208,58 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	if off >= f.Size() {
 		return 0, io.EOF
 	}
-	n := 0
-	for i := f.frame(off); n < len(p) && off < f.Size(); i++ {
-		m, err := f.readFrameAt(p[n:], off, i)
-		n, off = n+m, off+int64(m)
-		if err != nil {
-			return n, err
-		}
+	size := min(int64(len(p)), f.Size()-off)
+	n, err := f.pieces(off, off+size, func(b []byte, at int64) (int, error) {
+		return copy(p[at-off:], b), nil
+	})
+	if err == nil && size < int64(len(p)) {
+		err = io.EOF
 	}
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
+	return int(n), err
 }
 
-// readFrameAt copies what frame number has from off on to p.
-func (f *File) readFrameAt(p []byte, off, number int64) (int, error) {
+// put takes decoded bytes from an offset on.
+type put func(b []byte, at int64) (int, error)
+
+// pieces gives the bytes from one offset up to another, of which there is at least
+// one, to put: a frame's at a time, in any order, by several goroutines that end
+// before it returns. After a failure no further frame is begun. It returns how many
+// bytes were taken without a gap, and the failure that comes first in the file.
+func (f *File) pieces(from, to int64, put put) (int64, error) {
+	next, end := f.frame(from), f.frame(to-1)+1
+	if end-next == 1 {
+		n, err := f.piece(next, from, to, put)
+		return int64(n), err
+	}
+	var (
+		wg      sync.WaitGroup
+		mu      sync.Mutex
+		taken   = to - from
+		failure error
+	)
+	for range min(end-next, int64(f.at.limit)) {
+		wg.Go(func() {
+			mu.Lock()
+			defer mu.Unlock()
+			for next < end {
+				number := next
+				next++
+				mu.Unlock()
+				n, err := f.piece(number, from, to, put)
+				mu.Lock()
+				if err != nil && number < end {
+					end, failure = number, err
+					taken = max(from, f.frames[number].raw) - from + int64(n)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return taken, failure
+}
+
+// piece gives put what frame number has of the bytes from one offset to another.
+func (f *File) piece(number, from, to int64, put put) (n int, err error) {
 	if err := f.p.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -229,15 +267,15 @@ func (f *File) readFrameAt(p []byte, off, number int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	defer f.giveBack(s)
 	if s.number != number {
-		err = s.keep(f.work(f.p.ctx, s, number))
+		if err := s.keep(f.work(f.p.ctx, s, number)); err != nil {
+			return 0, err
+		}
 	}
-	n := 0
-	if err == nil {
-		n = copy(p, s.bytes[off-f.frames[number].raw:])
-	}
-	f.giveBack(s)
-	return n, err
+	raw := f.frames[number].raw
+	from = max(from, raw)
+	return put(s.bytes[from-raw:min(to-raw, int64(len(s.bytes)))], from)
 }
 
 // borrow returns a slot for a call of ReadAt, if there is one with that frame in
@@ -259,9 +297,7 @@ func (f *File) borrow(number int64) (*slot, error) {
 		var s *slot
 		var err error
 		if f.at.slots < f.at.limit {
-			if s, err = newSlot(f.at.rt, f.at.width); err == nil {
-				f.at.slots++
-			}
+			s, err = f.at.newSlot()
 		} else if len(f.at.free) > 0 {
 			s, f.at.free = f.at.free[0], f.at.free[1:] // the longest unused
 		}
@@ -300,11 +336,23 @@ func (f *File) Read(p []byte) (int, error) {
 }
 
 // WriteTo implements io.WriterTo: the rest of the file, a Write a frame.
+//
+// If w is a file, or has both [io.WriterAt] and [io.Seeker], and is not open for
+// appending, frames are written by WriteAt instead, from w's position on, by the
+// goroutines that decode them, in any order. w's position is then moved behind what
+// was written. After a failure bytes may have been written behind those that count.
 func (f *File) WriteTo(w io.Writer) (int64, error) {
 	if err := f.begin(); err != nil {
 		return 0, err
 	}
 	defer f.p.rt.Release()
+	rest := f.Size() - f.offset
+	if rest <= 0 {
+		return 0, f.p.ctx.Err()
+	}
+	if to, at, ok := asFile(w, rest); ok {
+		return f.writeFile(to, at)
+	}
 	from := f.offset
 	for {
 		b, err := f.next()
@@ -320,6 +368,21 @@ func (f *File) WriteTo(w io.Writer) (int64, error) {
 			return f.offset - from, err
 		}
 	}
+}
+
+// writeFile is WriteTo for a file at a position.
+func (f *File) writeFile(w fileWriter, at int64) (int64, error) {
+	from := f.offset
+	n, err := f.pieces(from, f.Size(), func(b []byte, offset int64) (int, error) {
+		if err := f.p.ctx.Err(); err != nil {
+			return 0, err
+		}
+		n, err := w.WriteAt(b, at+offset-from)
+		return written(n, len(b), err)
+	})
+	f.offset += n
+	_, failed := w.Seek(at+n, io.SeekStart)
+	return n, cmp.Or(err, failed)
 }
 
 // Seek implements io.Seeker. Frames that were read ahead are kept for a position

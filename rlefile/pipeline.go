@@ -14,6 +14,7 @@ type Option func(*config)
 
 type config struct {
 	frame, buffers int
+	pool           *Pool
 }
 
 // WithFrame sets the bytes that a Writer's frames decode to, between MinFrame
@@ -27,7 +28,7 @@ func WithBuffers(n int) Option { return func(c *config) { c.buffers = n } }
 
 // configOf checks what is to be opened: the options, and the reader or writer
 // below, which has that name in errors.
-func configOf(below any, name string, opts []Option) (config, error) {
+func configOf(rt *ptxrun.Runtime, below any, name string, opts []Option) (config, error) {
 	c := config{frame: DefaultFrame, buffers: max(2, min(runtime.GOMAXPROCS(0), 16))}
 	for _, o := range opts {
 		if o == nil {
@@ -44,7 +45,14 @@ func configOf(below any, name string, opts []Option) (config, error) {
 	if below == nil {
 		return c, driver.Errorf("rlefile", driver.ErrNil, "%s", name)
 	}
+	if c.pool != nil && c.pool.rt != rt {
+		return c, driver.Errorf("rlefile", driver.ErrInvalidValue, "the pool is of another runtime")
+	}
 	return c, nil
+}
+
+func (c config) pipeline(ctx context.Context, rt *ptxrun.Runtime, width int) pipeline {
+	return pipeline{ctx: ctx, rt: rt, width: width, limit: c.buffers, pool: c.pool}
 }
 
 // pipeline is the frames that are worked on, in order. It is for one goroutine;
@@ -54,6 +62,7 @@ type pipeline struct {
 	rt    *ptxrun.Runtime
 	width int
 	limit int     // slots
+	pool  *Pool   // or nil
 	slots int     // that exist
 	free  []*slot // without a frame
 	busy  []*slot // frames in order, the oldest first
@@ -78,7 +87,17 @@ func (p *pipeline) slot() (*slot, error) {
 	if p.slots == p.limit {
 		return nil, nil
 	}
-	s, err := newSlot(p.rt, p.width)
+	return p.newSlot()
+}
+
+// newSlot takes a slot from the pool or makes one; there must be room for it.
+func (p *pipeline) newSlot() (s *slot, err error) {
+	if p.pool != nil {
+		s = p.pool.take(p.width)
+	}
+	if s == nil {
+		s, err = newSlot(p.rt, p.width)
+	}
 	if err == nil {
 		p.slots++
 	}
@@ -127,12 +146,17 @@ func (p *pipeline) drop() {
 	}
 }
 
-// close ends all work and frees all slots, which are back.
+// close ends all work and frees all slots, which are back, or gives them to the
+// pool.
 func (p *pipeline) close() error {
 	p.drop()
 	var errs []error
 	for _, s := range p.free {
-		errs = append(errs, s.release())
+		if p.pool != nil {
+			errs = append(errs, p.pool.give(s))
+		} else {
+			errs = append(errs, s.release())
+		}
 	}
 	p.free, p.slots = nil, 0
 	return errors.Join(errs...)

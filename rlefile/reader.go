@@ -43,7 +43,7 @@ func NewReader(ctx context.Context, rt *ptxrun.Runtime, r io.Reader, opts ...Opt
 		return nil, err
 	}
 	defer rt.Release()
-	c, err := configOf(r, "reader", opts)
+	c, err := configOf(rt, r, "reader", opts)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func NewReader(ctx context.Context, rt *ptxrun.Runtime, r io.Reader, opts ...Opt
 		return nil, err
 	}
 	return &Reader{
-		p:      pipeline{ctx: ctx, rt: rt, width: h.width, limit: c.buffers},
+		p:      c.pipeline(ctx, rt, h.width),
 		r:      below,
 		header: h,
 		sum:    h.sum,

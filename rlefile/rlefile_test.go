@@ -98,6 +98,10 @@ func decompressFile(rt *ptxrun.Runtime, file []byte) ([]byte, Stats, error) {
 		return nil, Stats{}, err
 	}
 	raw, err := io.ReadAll(f)
+	again := make([]byte, len(raw)+1)
+	if n, failed := f.ReadAt(again, 0); !bytes.Equal(raw, again[:n]) || (failed != io.EOF) != (err != nil) {
+		err = fmt.Errorf("ReadAt gave %d bytes of %d and %w; Read %w", n, len(raw), failed, err)
+	}
 	return raw, f.Stats(), errors.Join(err, f.Close())
 }
 

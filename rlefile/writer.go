@@ -38,7 +38,7 @@ func NewWriter(ctx context.Context, rt *ptxrun.Runtime, w io.Writer, width int, 
 		return nil, err
 	}
 	defer rt.Release()
-	c, err := configOf(w, "writer", opts)
+	c, err := configOf(rt, w, "writer", opts)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func NewWriter(ctx context.Context, rt *ptxrun.Runtime, w io.Writer, width int, 
 		return nil, driver.Errorf("rlefile", driver.ErrInvalidValue, "elements of %d bytes; 1, 2, 4 and 8 are possible", width)
 	}
 	z := &Writer{
-		p:      pipeline{ctx: ctx, rt: rt, width: width, limit: c.buffers},
+		p:      c.pipeline(ctx, rt, width),
 		w:      w,
 		header: fileHeader{width: width, limit: uint32(c.frame)},
 	}
