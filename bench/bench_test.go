@@ -25,7 +25,7 @@ var published = []string{
 	"select/flagged/uint32/2^28", "select/partition/uint32/2^28", "select/where/uint32/2^28", "select/unique/uint32/2^28",
 	"call/empty", "call/scan/2^10",
 	"rle/encode/1", "rle/encode/2", "rle/encode/16", "rle/encode/256", "rle/encode/65536",
-	"rle/file/compress", "rle/file/decompress",
+	"rle/file/read", "rle/file/compress", "rle/file/write", "rle/file/decompress",
 	"lcs/spin-wait/1000", "lcs/spin-wait/16384", "lcs/tiled/16384",
 	"lcs/pair/4/2^20", "lcs/pair/256/2^20", "lcs/pair/256/10^4", "lcs/tokens/10^5", "lcs/string/4/2^20",
 	"lcs/all/1000", "lcs/all/100", "lcs/cpu",

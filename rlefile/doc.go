@@ -9,9 +9,10 @@
 //
 // All three pass frames through page-locked buffers, a device stream a buffer,
 // so that copies in, kernels and copies out of different frames overlap. They
-// touch the writer or reader below them from the caller's goroutine only, but
-// for ReadAt of an [io.ReaderAt]. No Read or Write below begins when the context
-// is done; one that has begun is waited for. A reader that time and again gives
+// touch the writer or reader below them from the caller's goroutine only and in
+// order, but for ReadAt of an [io.ReaderAt] and, in [File.WriteTo], WriteAt of an
+// [io.WriterAt]. No Read or Write below begins when the context is done; one that
+// has begun is waited for. A reader that time and again gives
 // neither bytes nor an error is left with [io.ErrNoProgress]; a count of bytes
 // that cannot be is ErrInvalidValue. Close waits for what is in flight and frees
 // everything, also after an error or when the context is done. A runtime's Close
@@ -20,9 +21,10 @@
 // # Memory
 //
 // No more frames are held than [WithBuffers] says, by the methods of one position
-// and as many by ReadAt. Each takes, on the host and on the device together, at
-// most 20 times the bytes that it decodes to, which are [MaxFrame] at most; where
-// runs are long, less than 8 times.
+// and as many by ReadAt and WriteTo of a file. Each takes, on the host and on the
+// device together, at most 20 times the bytes that it decodes to, which are
+// [MaxFrame] at most; where runs are long, less than 8 times. A [Pool] keeps that
+// memory for the next Writer, Reader or File.
 //
 // What a file claims about itself costs nothing: memory for a payload is taken as
 // its bytes arrive, at most 128 KiB or four times the bytes of the file read so

@@ -18,8 +18,8 @@ import (
 // that are not read are not looked at.
 //
 // ReadAt is safe for concurrent use, also with the other methods but Close; Read,
-// WriteTo and Seek have one position and are for one goroutine. They read and
-// decode frames ahead, several at a time.
+// WriteTo and Seek have one position and are for one goroutine. All read and
+// decode several frames at a time.
 type File struct {
 	r      io.ReaderAt
 	header fileHeader
@@ -33,9 +33,9 @@ type File struct {
 	err    error // of Read
 	closed bool
 
-	at     pipeline // of ReadAt: only its free slots, which keep their frame
+	at     pipeline // of pieces: only its free slots, which keep their frame
 	mu     sync.Mutex
-	calls  int       // of ReadAt
+	calls  int       // of piece
 	change sync.Cond // a slot came back
 }
 
@@ -278,8 +278,8 @@ func (f *File) piece(number, from, to int64, put put) (n int, err error) {
 	return put(s.bytes[from-raw:min(to-raw, int64(len(s.bytes)))], from)
 }
 
-// borrow returns a slot for a call of ReadAt, if there is one with that frame in
-// it. It waits while all are in use.
+// borrow returns a slot for a piece, the one with that frame in it if there is. It
+// waits while all are in use.
 func (f *File) borrow(number int64) (*slot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -247,6 +247,33 @@ func TestCancelWriteToFile(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
+// left is a slow file that must not be read after the call that was given it.
+type left struct {
+	*bytes.Reader
+	t    *testing.T
+	gone *atomic.Bool
+}
+
+func (l left) ReadAt(p []byte, off int64) (int, error) {
+	time.Sleep(time.Millisecond)
+	if l.gone.Load() {
+		l.t.Error("a ReadAt after ReadFrom")
+	}
+	return l.Reader.ReadAt(p, off)
+}
+
+func TestReadFromLeavesTheFile(t *testing.T) {
+	rt := openDevice(t)
+	var gone atomic.Bool
+	w, err := NewWriter(context.Background(), rt, io.Discard, 1, WithFrame(MinFrame), WithBuffers(8))
+	require.NoError(t, err)
+	n, err := w.ReadFrom(left{bytes.NewReader(make([]byte, 20*MinFrame)), t, &gone})
+	gone.Store(true)
+	require.NoError(t, err)
+	require.EqualValues(t, 20*MinFrame, n)
+	require.NoError(t, w.Close())
+}
+
 func TestPool(t *testing.T) {
 	eachDevice(t, func(t *testing.T, rt *ptxrun.Runtime) {
 		pool, err := NewPool(rt)

@@ -127,6 +127,13 @@ func (p *pipeline) oldest() (*slot, error) {
 	return s, <-s.done
 }
 
+// wait waits for the work of all frames, which stay where they are.
+func (p *pipeline) wait() {
+	for _, s := range p.busy {
+		s.done <- <-s.done
+	}
+}
+
 // put takes a slot back. One whose stream may have work or a failure left is not
 // used again.
 func (p *pipeline) put(s *slot) {

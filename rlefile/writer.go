@@ -165,8 +165,8 @@ func (z *Writer) writeOldest() error {
 
 // ReadFrom implements [io.ReaderFrom]: it adds all of r to the data, without a
 // copy between. If r can also be read at an offset, as files can, frames are
-// read at the same time, each by the goroutine that encodes it. A failure of r is
-// one of the Writer, for frames are missing then.
+// read at the same time, each by the goroutine that encodes it; r is not used after
+// the call. A failure of r is one of the Writer, for frames are missing then.
 func (z *Writer) ReadFrom(r io.Reader) (int64, error) {
 	if err := z.begin(); err != nil {
 		return 0, err
@@ -213,6 +213,7 @@ func (z *Writer) readFrames(r io.Reader) (read int64, err error) {
 	if err != nil {
 		return 0, nil
 	}
+	defer z.p.wait() // until r is read
 	limit := int64(z.header.limit)
 	at := from
 	for ; end-at >= limit && err == nil; at += limit {
