@@ -247,6 +247,57 @@ func TestCancelWriteToFile(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
+// uneven is a file whose every other piece comes late.
+type uneven struct {
+	*bytes.Reader
+	reads atomic.Int64
+}
+
+func (u *uneven) ReadAt(p []byte, off int64) (int, error) {
+	if u.reads.Add(1)%2 == 0 {
+		time.Sleep(2 * time.Millisecond)
+	}
+	return u.Reader.ReadAt(p, off)
+}
+
+// sluggish writes to memory, every other time late.
+type sluggish struct {
+	bytes.Buffer
+	writes int
+}
+
+func (s *sluggish) Write(p []byte) (int, error) {
+	if s.writes++; s.writes%2 == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	return s.Buffer.Write(p)
+}
+
+// Whichever frame is read or written late, they come in order.
+func TestFramesInOrder(t *testing.T) {
+	rt := openDevice(t)
+	raw := datasets["runs"](20*MinFrame + 5)
+	file := compress(t, rt, raw, 1, MinFrame)
+	for _, buffers := range []int{1, 2, 7, 40} {
+		var again, got, streamed sluggish
+		w, err := NewWriter(context.Background(), rt, &again, 1, WithFrame(MinFrame), WithBuffers(buffers))
+		require.NoError(t, err)
+		_, err = w.ReadFrom(&uneven{Reader: bytes.NewReader(raw)})
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		require.Equal(t, file, again.Bytes())
+		_, err = openFile(t, rt, &uneven{Reader: bytes.NewReader(file)}, len(file), WithBuffers(buffers)).WriteTo(&got)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(raw, got.Bytes()))
+		z, err := NewReader(context.Background(), rt, bytes.NewReader(file), WithBuffers(buffers))
+		require.NoError(t, err)
+		_, err = z.WriteTo(&streamed)
+		require.NoError(t, err)
+		require.NoError(t, z.Close())
+		require.True(t, bytes.Equal(raw, streamed.Bytes()))
+	}
+}
+
 // left is a slow file that must not be read after the call that was given it.
 type left struct {
 	*bytes.Reader
