@@ -17,7 +17,7 @@ type keptState struct {
 
 // keptStateBytes is room for the totals of 2^13 tiles of 4 bytes. A larger pass
 // takes long enough to clear a state of its own.
-const keptStateBytes = 64 << 10
+const keptStateBytes = passStateHead + 64<<10
 
 // maxTickets is where marks would repeat.
 const maxTickets = math.MaxInt32 - 1
@@ -61,9 +61,9 @@ func (s *Stream) launchPass(k kernel, n int64, workspace driver.Ptr, bytes int64
 }
 
 // takeTickets makes the kept state ready for a pass that takes so many tickets and
-// returns the first. Only a GPU is trusted to have done what it was given, since
-// one that has failed does nothing more, while the emulator goes on; and twins
-// leave the state alone.
+// returns the first. A GPU is trusted to have done what it was given, since one
+// that has failed does nothing more, and twins leave the state alone; the emulator
+// goes on after a fault.
 func (s *Stream) takeTickets(n uint64) (first uint32, err error) {
 	st := &s.state
 	if st.ptr == 0 {

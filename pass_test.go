@@ -75,7 +75,7 @@ func TestKeptState(t *testing.T) {
 			require.Equal(t, uint64(size-2)<<30, got64[size-1], "round %d", round)
 			few, err := out32.Slice(0, size/4)
 			require.NoError(t, err)
-			require.NoError(t, SelectFlaggedBuffer(s, few, count, a, f)) // has too little room, and leaves the state as any pass
+			require.NoError(t, SelectFlaggedBuffer(s, few, count, a, f)) // with too little room it takes no tickets
 			require.NoError(t, SelectFlaggedBuffer(s, b, count, a, f))
 			require.NoError(t, cmp.Or(count.CopyTo(s, got), b.CopyTo(s, got32)))
 			require.EqualValues(t, (size+2)/3, got[0], "round %d", round)

@@ -81,7 +81,7 @@ type ScanOption struct {
 	workspace    *Buffer[byte]
 	setWorkspace bool
 	init         [16]byte
-	initSize     int64
+	initType     reflect.Type
 	reverse      bool
 }
 
@@ -92,7 +92,7 @@ func WithScanStrategy(s ScanStrategy) ScanOption { return ScanOption{strategy: s
 // an inclusive scan gives v op src[0] op … op src[i], an exclusive one begins
 // with v. v has the type of the elements.
 func WithScanInit[T any](v T) ScanOption {
-	o := ScanOption{initSize: sizeOf[T]()}
+	o := ScanOption{initType: reflect.TypeFor[T]()}
 	copy(o.init[:], bytesOfValue(&v))
 	return o
 }
@@ -104,9 +104,10 @@ func WithScanInit[T any](v T) ScanOption {
 func WithScanReverse() ScanOption { return ScanOption{reverse: true} }
 
 // WithScanWorkspace gives a scan on device buffers its workspace, of at least
-// [PlanScan]'s bytes from an address that is a multiple of 256, instead of
-// letting it allocate one in stream order. One workspace serves any number of
-// calls on one stream, not calls on different streams at a time.
+// [PlanScan]'s bytes from an address that is a multiple of 256. Without it a small
+// scan uses memory that the stream keeps, and a larger one allocates in stream
+// order. One workspace serves any number of calls on one stream, not calls on
+// different streams at a time.
 func WithScanWorkspace(w *Buffer[byte]) ScanOption {
 	return ScanOption{workspace: w, setWorkspace: true}
 }
@@ -119,8 +120,8 @@ func scanOptions(opts []ScanOption) (c ScanOption) {
 		if o.setWorkspace {
 			c.workspace, c.setWorkspace = o.workspace, true
 		}
-		if o.initSize != 0 {
-			c.init, c.initSize = o.init, o.initSize
+		if o.initType != nil {
+			c.init, c.initType = o.init, o.initType
 		}
 		c.reverse = c.reverse || o.reverse
 	}
@@ -284,7 +285,7 @@ func wideningScanner[Out Wide, In Narrow](call string, exclusive bool) (scanner,
 	if names.pass == "" {
 		return scanner{}, driver.Errorf(call, driver.ErrElementType, "sums of %v in %v, which is not wider", reflect.TypeFor[In](), reflect.TypeFor[Out]())
 	}
-	sc := newScanner(int(out), int(out), nil, exclusive)
+	sc := newScanner[Out](int(out), nil, exclusive)
 	sc.names = names
 	return sc, nil
 }
@@ -328,6 +329,7 @@ func scanBuffers[T Number](call string, s *Stream, dst, src *Buffer[T], op Op, e
 
 // scanner is an operator on a device, with what a scan starts from.
 type scanner struct {
+	element   reflect.Type
 	names     *scanNames    // of a built-in operator's modules, or
 	own       *loadedModule // a caller's operator
 	size      int
@@ -349,8 +351,8 @@ const (
 	kernelSegmented
 )
 
-func newScanner(size, align int, init []byte, exclusive bool) scanner {
-	sc := scanner{size: size, align: align, exclusive: exclusive}
+func newScanner[T any](align int, init []byte, exclusive bool) scanner {
+	sc := scanner{element: reflect.TypeFor[T](), size: int(sizeOf[T]()), align: align, exclusive: exclusive}
 	copy(sc.init[:], init)
 	return sc
 }
@@ -385,8 +387,7 @@ func builtinScanner[T Number](call string, op Op, exclusive bool) (scanner, erro
 	if b.names.recursive == "" {
 		return scanner{}, driver.Errorf(call, driver.ErrElementType, "%v of %v", op, kind)
 	}
-	size := int(sizeOf[T]())
-	sc := newScanner(size, size, b.identity[:], exclusive)
+	sc := newScanner[T](int(sizeOf[T]()), b.identity[:], exclusive)
 	sc.names = &b.names
 	return sc, nil
 }
@@ -394,9 +395,7 @@ func builtinScanner[T Number](call string, op Op, exclusive bool) (scanner, erro
 // sumScanner is the inclusive scan with a built-in sum of unsigned numbers, for
 // other algorithms.
 func sumScanner(names *scanNames, size int64) scanner {
-	sc := newScanner(int(size), int(size), nil, false)
-	sc.names = names
-	return sc
+	return scanner{names: names, size: int(size), align: int(size)}
 }
 
 // builtin is what is embedded for an operator on a kind of number.
@@ -569,9 +568,9 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 	if err != nil {
 		return err
 	}
-	if c.initSize != 0 {
-		if c.initSize != int64(sc.size) {
-			return driver.Errorf(call, driver.ErrElementType, "an initial value of %d bytes for elements of %d", c.initSize, sc.size)
+	if c.initType != nil {
+		if c.initType != sc.element {
+			return driver.Errorf(call, driver.ErrElementType, "an initial value of type %v for elements of type %v", c.initType, sc.element)
 		}
 		sc.init = c.init
 	}
@@ -682,9 +681,10 @@ type OperatorSpec[T any] struct {
 
 // Operator is a caller's operator, loaded on a runtime's device.
 type Operator[T any] struct {
-	rt   *Runtime
-	m    loadedModule
-	init T
+	rt    *Runtime
+	m     loadedModule
+	init  T
+	align int // of a value in PTX
 }
 
 // NewOperator loads an operator. It needs PTX on CUDA and the emulator, and
@@ -724,12 +724,14 @@ func NewOperator[T any](rt *Runtime, spec OperatorSpec[T]) (*Operator[T], error)
 		up, down, pass = twin.ScanUpsweep(op, tile), twin.ScanDownsweep(op, tile), twin.ScanPass[T](op, nil)
 		segmented = twin.ScanSegmented(op)
 	}
-	o := &Operator[T]{rt: rt, init: spec.Identity}
+	o := &Operator[T]{rt: rt, init: spec.Identity, align: int(unsafe.Alignof(spec.Identity))}
 	for _, text := range spec.PTX {
 		// On every device, so that what a GPU would refuse is found without one.
-		if err := checkOperatorPTX(call, spec.Name, text, size); err != nil {
+		align, err := checkOperatorPTX(call, spec.Name, text, size)
+		if err != nil {
 			return nil, err
 		}
+		o.align = max(o.align, align)
 	}
 	img := driver.Image{Name: "operator " + spec.Name}
 	if !onCPU {
@@ -745,11 +747,12 @@ func NewOperator[T any](rt *Runtime, spec OperatorSpec[T]) (*Operator[T], error)
 }
 
 // checkOperatorPTX demands that a text has the operator's kernels, for values of
-// the given size.
-func checkOperatorPTX(call, name string, text []byte, size int64) error {
+// the given size, and returns the alignment that values have there: CUDA's vectors
+// have a greater one than Go's structs of the same members.
+func checkOperatorPTX(call, name string, text []byte, size int64) (align int, err error) {
 	f, err := ast.Parse("operator "+name, text)
 	if err != nil {
-		return driver.Errorf(call, driver.ErrInvalidPTX, "%v", err)
+		return 0, driver.Errorf(call, driver.ErrInvalidPTX, "%v", err)
 	}
 	for _, k := range operatorKernels(name, int(size), nil, nil, nil, nil) {
 		fn := f.Func(k.Name)
@@ -757,16 +760,21 @@ func checkOperatorPTX(call, name string, text []byte, size int64) error {
 			continue // of a newer target
 		}
 		if fn == nil {
-			return driver.Errorf(call, driver.ErrNotFound, "operator %s: the PTX has no kernel %s; is the operator called so in PTXRUN_SCAN, and was it compiled with this version of ptxrun (go generate)?", name, k.Name)
+			return 0, driver.Errorf(call, driver.ErrNotFound, "operator %s: the PTX has no kernel %s; is the operator called so in PTXRUN_SCAN, and was it compiled with this version of ptxrun (go generate)?", name, k.Name)
 		}
 		if len(fn.Params) != len(k.Params) {
-			return driver.Errorf(call, driver.ErrArguments, "operator %s: %s has %d parameters, not %d", name, k.Name, len(fn.Params), len(k.Params))
+			return 0, driver.Errorf(call, driver.ErrArguments, "operator %s: %s has %d parameters, not %d", name, k.Name, len(fn.Params), len(k.Params))
 		}
-		if i := slices.Index(k.Params, ParamValue); i >= 0 && fn.Params[i].Bytes() != size {
-			return driver.Errorf(call, driver.ErrElementType, "operator %s: the Go type has %d bytes, the PTX's Value %d", name, size, fn.Params[i].Bytes())
+		i := slices.Index(k.Params, ParamValue)
+		if i < 0 {
+			continue
 		}
+		if bytes := fn.Params[i].Bytes(); bytes != size {
+			return 0, driver.Errorf(call, driver.ErrElementType, "operator %s: the Go type has %d bytes, the PTX's Value %d", name, size, bytes)
+		}
+		align = max(align, fn.Params[i].Align)
 	}
-	return nil
+	return align, nil
 }
 
 // Close unloads the operator. No scan with it may be in flight. A second Close
@@ -803,7 +811,7 @@ func (o *Operator[T]) ExclusiveScanBuffer(s *Stream, dst, src *Buffer[T], opts .
 }
 
 func (o *Operator[T]) scanner(exclusive bool) scanner {
-	sc := newScanner(int(sizeOf[T]()), int(unsafe.Alignof(o.init)), bytesOfValue(&o.init), exclusive)
+	sc := newScanner[T](o.align, bytesOfValue(&o.init), exclusive)
 	sc.own = &o.m
 	return sc
 }

@@ -394,7 +394,9 @@ func TestScanInit(t *testing.T) {
 			}
 		}
 		one := []int32{1}
-		require.ErrorIs(t, InclusiveScan(t.Context(), rt, one, one, Sum, WithScanInit(int64(1))), driver.ErrElementType)
+		for _, other := range []ScanOption{WithScanInit(int64(1)), WithScanInit(float32(1)), WithScanInit(struct{}{})} {
+			require.ErrorIs(t, InclusiveScan(t.Context(), rt, one, one, Sum, other), driver.ErrElementType)
+		}
 	})
 }
 

@@ -239,7 +239,7 @@ func rangeOf[T Number](c Comparison, v T) valueRange {
 // selectHost compacts on the device, in place where that is possible, and copies
 // what is kept back.
 func selectHost[T Number, F Flag](ctx context.Context, call string, rt *Runtime, dst, src []T, flags []F, c *compaction) (int, error) {
-	if err := rt.begin(call); err != nil {
+	if err := rt.beginHost(ctx, call); err != nil {
 		return 0, err
 	}
 	defer rt.end()
@@ -399,6 +399,10 @@ func (s *Stream) compact(c *compaction) error {
 	bytes := int64(0) // none for a single tile
 	if c.n > k.spec.Tile {
 		bytes = selectState(c.n, int(c.size))
+	}
+	if mode == twin.SelectIfFits && bytes > 0 {
+		// Whether the kernel takes its tickets is a matter of the count on the device.
+		defer func() { s.state.valid = false }()
 	}
 	return s.launchPass(k, c.n, 0, bytes, func(a *driver.Args, state driver.Ptr, first uint32) {
 		c.input(a, false).Uint64(uint64(c.n)).

@@ -396,6 +396,8 @@ func TestSelectErrors(t *testing.T) {
 		}
 		n, err := SelectFlagged(ctx, nil, b, a, f)
 		fails(driver.ErrNil, n, err)
+		n, err = Unique(nil, rt, b, a) //nolint:staticcheck // a nil context is what is tested
+		fails(driver.ErrNil, n, err)
 		n, err = SelectFlagged(ctx, rt, b, a, f[:2])
 		fails(driver.ErrLength, n, err)
 		n, err = SelectFlagged(ctx, rt, a[1:], a[:2], f[:2])

@@ -94,12 +94,12 @@ func TestWrongResultsAreSeen(t *testing.T) {
 		id: "x", log: 28, batch: 1,
 		element: number[uint32],
 		combine: func(a, v uint32) uint32 { return a + v },
-		scan:    func(_, _ *ptxrun.Buffer[uint32], _ ptxrun.ScanOption) error { return nil },
+		scan:    func(_, _ *ptxrun.Buffer[uint32], _ ...ptxrun.ScanOption) error { return nil },
 	}
 	assert.ErrorContains(t, c.measure(b), "element 0 of copy 0 is 2880154539") // poison
 
-	c.scan = func(dst, src *ptxrun.Buffer[uint32], o ptxrun.ScanOption) error {
-		return ptxrun.ExclusiveScanBuffer(b.s, dst, src, ptxrun.Sum, o)
+	c.scan = func(dst, src *ptxrun.Buffer[uint32], o ...ptxrun.ScanOption) error {
+		return ptxrun.ExclusiveScanBuffer(b.s, dst, src, ptxrun.Sum, o...)
 	}
 	assert.ErrorContains(t, c.measure(b), "element 0 of copy 0 is 0, want")
 	assert.Empty(t, b.rows)

@@ -30,16 +30,16 @@ func scanFigures(b *bencher) {
 		id: "scan/uint8-uint32/2^28", log: 28, batch: 1,
 		element: number[uint8],
 		combine: func(a uint32, v uint8) uint32 { return a + uint32(v) },
-		scan: func(dst *ptxrun.Buffer[uint32], src *ptxrun.Buffer[uint8], o ptxrun.ScanOption) error {
-			return ptxrun.InclusiveSumBuffer(b.s, dst, src, o)
+		scan: func(dst *ptxrun.Buffer[uint32], src *ptxrun.Buffer[uint8], o ...ptxrun.ScanOption) error {
+			return ptxrun.InclusiveSumBuffer(b.s, dst, src, o...)
 		},
 	})
 	scanFigure(b, scanCase[uint32, uint32]{
 		id: "scan/max-uint32/2^28", log: 28, batch: 1,
 		element: rising,
 		combine: func(a, v uint32) uint32 { return max(a, v) },
-		scan: func(dst, src *ptxrun.Buffer[uint32], o ptxrun.ScanOption) error {
-			return ptxrun.InclusiveScanBuffer(b.s, dst, src, ptxrun.Max, o)
+		scan: func(dst, src *ptxrun.Buffer[uint32], o ...ptxrun.ScanOption) error {
+			return ptxrun.InclusiveScanBuffer(b.s, dst, src, ptxrun.Max, o...)
 		},
 	})
 	operatorFigure(b)
@@ -51,8 +51,8 @@ func sumFigure[T ptxrun.Number](b *bencher, id string, log, batch int, strategy 
 		id: id, log: log, batch: batch, strategy: strategy,
 		element: number[T],
 		combine: func(a, v T) T { return a + v },
-		scan: func(dst, src *ptxrun.Buffer[T], o ptxrun.ScanOption) error {
-			return ptxrun.InclusiveScanBuffer(b.s, dst, src, ptxrun.Sum, o, ptxrun.WithScanStrategy(strategy))
+		scan: func(dst, src *ptxrun.Buffer[T], o ...ptxrun.ScanOption) error {
+			return ptxrun.InclusiveScanBuffer(b.s, dst, src, ptxrun.Sum, append(o, ptxrun.WithScanStrategy(strategy))...)
 		},
 	})
 }
@@ -73,8 +73,8 @@ func operatorFigure(b *bencher) {
 		element: func(i uint64) operator.Affine { return operator.Affine{M: uint32(hash(i)>>32) | 1, C: uint32(hash(i))} },
 		combine: operator.Compose,
 		start:   operator.Identity,
-		scan: func(dst, src *ptxrun.Buffer[operator.Affine], o ptxrun.ScanOption) error {
-			return op.InclusiveScanBuffer(b.s, dst, src, o)
+		scan: func(dst, src *ptxrun.Buffer[operator.Affine], o ...ptxrun.ScanOption) error {
+			return op.InclusiveScanBuffer(b.s, dst, src, o...)
 		},
 	})
 	if err := op.Close(); err != nil {
@@ -90,8 +90,8 @@ type scanCase[In, Out comparable] struct {
 	element    func(i uint64) In
 	combine    func(a Out, v In) Out
 	start      Out // combine's identity
-	// scan is given its workspace.
-	scan func(dst *ptxrun.Buffer[Out], src *ptxrun.Buffer[In], o ptxrun.ScanOption) error
+	// scan is given its workspace, unless it is small.
+	scan func(dst *ptxrun.Buffer[Out], src *ptxrun.Buffer[In], o ...ptxrun.ScanOption) error
 }
 
 func scanFigure[In, Out comparable](b *bencher, c scanCase[In, Out]) {
@@ -112,16 +112,21 @@ func (c scanCase[In, Out]) measure(b *bencher) error {
 		return err
 	}
 	defer dst.Free()
-	plan, err := ptxrun.PlanScan(c.strategy, int64(n), sizeOf[Out]())
-	if err != nil {
-		return err
+	// A small scan's memory is the stream's own.
+	var options []ptxrun.ScanOption
+	if c.batch == 1 {
+		plan, err := ptxrun.PlanScan(c.strategy, int64(n), sizeOf[Out]())
+		if err != nil {
+			return err
+		}
+		// A sum in a wider type has a single pass, and its state, for one tile as well.
+		workspace, err := ptxrun.NewBuffer[byte](b.rt, int(max(plan.Bytes, 1<<10)))
+		if err != nil {
+			return err
+		}
+		defer workspace.Free()
+		options = append(options, ptxrun.WithScanWorkspace(workspace))
 	}
-	// A sum in a wider type has a single pass, and its state, for one tile as well.
-	workspace, err := ptxrun.NewBuffer[byte](b.rt, int(max(plan.Bytes, 1<<10)))
-	if err != nil {
-		return err
-	}
-	defer workspace.Free()
 	from, err := views(slots, src)
 	if err != nil {
 		return err
@@ -131,12 +136,8 @@ func (c scanCase[In, Out]) measure(b *bencher) error {
 		return err
 	}
 
-	option := ptxrun.WithScanWorkspace(workspace)
-	if c.batch > 1 {
-		option = ptxrun.WithScanStrategy(c.strategy) // a small pass's state is the stream's own
-	}
 	f := figure{id: c.id, n: int64(n), amount: float64(moved) * float64(n), unit: "GB/s", slots: slots.count, batch: c.batch,
-		call: func(slot int) error { return c.scan(to[slot], from[slot], option) }}
+		call: func(slot int) error { return c.scan(to[slot], from[slot], options...) }}
 	ms, err := b.measure(f)
 	if err != nil {
 		return err

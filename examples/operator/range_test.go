@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -97,6 +98,28 @@ func TestScanSeesDisorder(t *testing.T) {
 			}
 			require.True(t, slices.Equal(want, dst), "swapped at %d", at)
 			require.Equal(t, Broken, dst[n-1])
+		}
+		require.NoError(t, op.Close())
+	})
+}
+
+// CUDA aligns its own vectors, a uint2 say, to their size, and Go a struct of the
+// same members to its members.
+func TestScanOfAlignedValues(t *testing.T) {
+	aligned := bytes.ReplaceAll(ptx, []byte(".param .align 4 .b8 scan_"), []byte(".param .align 8 .b8 scan_"))
+	require.NotEqual(t, ptx, aligned)
+	onDevices(t, func(t *testing.T, rt *ptxrun.Runtime) {
+		op, err := ptxrun.NewOperator(rt, ptxrun.OperatorSpec[Range]{Name: "range", PTX: [][]byte{aligned}, Identity: Empty, Combine: Join})
+		require.NoError(t, err)
+		for _, n := range []int{100, 2*tile + 1} {
+			src, dst := consecutive(n), make([]Range, n)
+			require.NoError(t, op.InclusiveScan(context.Background(), dst, src))
+			require.Equal(t, Range{10, uint32(10 + n)}, dst[n-1])
+			require.NoError(t, op.InclusiveScan(context.Background(), dst, src, ptxrun.WithScanStrategy(ptxrun.ScanRecursive)))
+			require.Equal(t, Range{10, uint32(10 + n)}, dst[n-1])
+			slices.Reverse(src)
+			require.NoError(t, op.InclusiveScan(context.Background(), dst, src, ptxrun.WithScanReverse()))
+			require.Equal(t, Range{10, uint32(10 + n)}, dst[0])
 		}
 		require.NoError(t, op.Close())
 	})

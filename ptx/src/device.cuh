@@ -84,6 +84,7 @@ __device__ __forceinline__ unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
     asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
     return d;
 }
+int __dp4a(int, int, int) = delete;
 
 #endif
 

@@ -30,11 +30,6 @@ struct Pass {
 
     __device__ __forceinline__ bool one_tile() const { return state == nullptr; }
     __device__ __forceinline__ uint64_t take_ticket() const { return atomic_add(&state->ticket, uint64_t(1)) - first; }
-    // skip is what a block calls that takes part in no tile, if all do: the tickets
-    // count as taken, or the next pass over the state would wait for its own.
-    __device__ __forceinline__ void skip(uint64_t tiles) const {
-        if (!one_tile() && blockIdx.x == 0 && threadIdx.x == 0) atomic_add(&state->ticket, tiles + gridDim.x);
-    }
     __device__ __forceinline__ uint64_t *status() const { return reinterpret_cast<uint64_t *>(state + 1); }
     // mark is even, and that of no earlier pass.
     __device__ __forceinline__ uint32_t mark() const { return 2 * (first + 1); }

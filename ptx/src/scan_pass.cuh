@@ -102,12 +102,9 @@ struct Vector<Op, In, true> : Words<In> {
     }
 };
 
-// PackedSum sums them without taking them apart.
-template <class T>
-struct PackedSum;
-
+// Sums of 16 and of 8 bits are made without taking the elements apart.
 template <>
-struct PackedSum<uint16_t> : Words<uint16_t> {
+struct Vector<Sum<uint16_t>, uint16_t, true> : Words<uint16_t> {
     // Multiplying by 0x10001 adds the low half to the high one.
     __device__ __forceinline__ uint16_t total() const {
         uint32_t sum = 0;
@@ -128,7 +125,7 @@ struct PackedSum<uint16_t> : Words<uint16_t> {
 };
 
 template <>
-struct PackedSum<uint8_t> : Words<uint8_t> {
+struct Vector<Sum<uint8_t>, uint8_t, true> : Words<uint8_t> {
     __device__ __forceinline__ uint8_t total() const {
         uint32_t sum = 0;
 #pragma unroll
@@ -150,11 +147,6 @@ struct PackedSum<uint8_t> : Words<uint8_t> {
         }
     }
 };
-template <>
-struct Vector<Sum<uint8_t>, uint8_t, true> : PackedSum<uint8_t> {};
-template <>
-struct Vector<Sum<uint16_t>, uint16_t, true> : PackedSum<uint16_t> {};
-
 // part_total combines a part's elements, of which each lane holds its vectors.
 template <class Op, class In>
 __device__ __forceinline__ typename Op::Value part_total(const Vector<Op, In> (&v)[pass_rows]) {

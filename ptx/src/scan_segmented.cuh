@@ -206,9 +206,9 @@ __device__ __forceinline__ void load_heads(uint32_t (&words)[count], const void 
     __syncwarp();
 }
 
-// scan_segmented holds a tile in registers, a warp a part, as scan_pass does: two
-// blocks a multiprocessor, one waiting while the other loads. in and out may be
-// the same memory. heads are aligned to 4 bytes if they are bits;
+// scan_segmented holds a tile in registers, a warp a part, as scan_pass does. Its
+// kernels have two blocks a multiprocessor: one loads while the other waits. in
+// and out may be the same memory. heads are aligned to 4 bytes if they are bits;
 // null is none. The pass's state is not used for a single tile.
 template <class Op>
 __device__ __forceinline__ void scan_segmented(const typename Op::Value *in, typename Op::Value *out, uint64_t n, const void *heads, const Pass &pass, typename Op::Value init, uint32_t mode, SegmentedMemory<typename Op::Value> &memory) {

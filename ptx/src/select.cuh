@@ -402,7 +402,7 @@ __device__ __forceinline__ void select_pass(const Input<V, Criterion> &input, ui
     const unsigned lane = threadIdx.x % warp_size, part = threadIdx.x / warp_size;
     const uint32_t scratch = shared_address(scratch_memory[part]);
     const uint64_t tiles = ceil_div<uint64_t>(n, select_tile<V>);
-    if (!output.fits()) return pass.skip(tiles);
+    if (!output.fits()) return;
     const bool in_place = input.in == output.out;
     CountLookBack look_back(pass, 0);
 
@@ -554,7 +554,7 @@ __device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, ui
                   "the launch gives 2 KiB beside the tiles and scratch");
     const unsigned lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
     const uint64_t tiles = ceil_div<uint64_t>(n, select_tile<V>);
-    if (!output.fits()) return pass.skip(tiles);
+    if (!output.fits()) return;
     const bool in_place = input.in == output.out;
 
     if (threadIdx.x == 0) {
