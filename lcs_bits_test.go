@@ -1,6 +1,7 @@
 package ptxrun
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -182,6 +183,69 @@ func TestLCSText(t *testing.T) {
 		checkLCS(t, rt, first, final, "bytes")
 		a, b := Renumber(strings.Fields(string(first)), strings.Fields(string(final)))
 		checkLCS(t, rt, a, b, "words")
+	})
+}
+
+// genome is phage phiX174's.
+func genome(t *testing.T) []byte {
+	text, err := os.ReadFile("testdata/phix174.fasta")
+	require.NoError(t, err)
+	_, text, _ = bytes.Cut(text, []byte("\n"))
+	bases := bytes.ReplaceAll(text, []byte("\n"), nil)
+	require.Len(t, bases, 5386)
+	for base, n := range map[string]int{"A": 1291, "C": 1157, "G": 1254, "T": 1684} {
+		require.Equal(t, n, bytes.Count(bases, []byte(base)), base)
+	}
+	return bases
+}
+
+// mutated is DNA after substitutions, deletions and insertions.
+func mutated(r *rand.Rand, dna []byte) (relative []byte) {
+	for _, base := range dna {
+		switch p := r.IntN(100); {
+		case p < 6:
+			relative = append(relative, "ACGT"[r.IntN(4)])
+		case p < 8:
+		case p < 10:
+			relative = append(relative, "ACGT"[r.IntN(4)])
+			fallthrough
+		default:
+			relative = append(relative, base)
+		}
+	}
+	return relative
+}
+
+// TestLCSDNA has a genome beside a relative, and beside its other strand.
+func TestLCSDNA(t *testing.T) {
+	dna := genome(t)
+	relative := mutated(rand.New(rand.NewPCG(1, 74)), dna)
+	strand := make([]byte, len(dna))
+	for i, base := range dna {
+		strand[len(dna)-1-i] = map[byte]byte{'A': 'T', 'C': 'G', 'G': 'C', 'T': 'A'}[base]
+	}
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		bases, plain := len(dna), len(dna)
+		if d.slow || raceEnabled {
+			bases, plain = 1300, 120
+		}
+		for _, other := range [][]byte{relative, strand} {
+			a, b := dna[:bases], other[:min(bases, len(other))]
+			want := int(lengthLCS(a, b))
+			length, err := LCSLength(t.Context(), rt, a, b)
+			require.NoError(t, err)
+			require.Equal(t, want, length)
+			matches, err := LCSMatches(t.Context(), rt, a, b)
+			require.NoError(t, err)
+			checkMatches(t, a, b, matches, want)
+			a, b = a[:plain], b[:min(plain, len(b))]
+			want = int(lengthLCS(a, b))
+			for _, s := range []LCSStrategy{LCSSpinWait, LCSTiled} {
+				length, err := LCSLength(t.Context(), rt, a, b, WithLCSStrategy(s))
+				require.NoError(t, err)
+				require.Equal(t, want, length, "%v", s)
+			}
+		}
 	})
 }
 
