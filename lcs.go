@@ -199,6 +199,45 @@ func lcsMatches[T Token](ctx context.Context, call string, rt *Runtime, a, b []T
 	return matches, cmp.Or(err, optionErr)
 }
 
+// LCSMatchesBuffer is [LCSMatches] on device buffers, in stream order: the elements
+// that are matched, one by one. a[aIndices[i]] is b[bIndices[i]], and both rise.
+// aIndices and bIndices have equal sizes and receive the first matches, as many as
+// they have room for; count has one element and receives the number of all, which is
+// the length, at most the shorter sequence's. Indices behind the matches are not
+// changed. No two buffers overlap, but a and b may.
+//
+// It waits for the stream, because the host cuts the pair into parts; the search in
+// them and the writing of indices are then given to the stream. Errors: ErrNil,
+// ErrClosed, ErrWrongDevice, ErrLength, ErrOverlap, ErrOverflow for 32-bit indices of
+// 2^32 elements or more, ErrOutOfMemory.
+func LCSMatchesBuffer[T Token, I Index](s *Stream, aIndices, bIndices *Buffer[I], count *Buffer[uint64], a, b *Buffer[T]) error {
+	const call = "LCSMatchesBuffer"
+	if err := s.begin(call); err != nil {
+		return err
+	}
+	defer s.end()
+	if err := cmp.Or(aIndices.check(call, "aIndices", s.rt), bIndices.check(call, "bIndices", s.rt), count.check(call, "count", s.rt),
+		a.check(call, "a", s.rt), b.check(call, "b", s.rt)); err != nil {
+		return err
+	}
+	if aIndices.n != bIndices.n || count.n != 1 {
+		return driver.Errorf(call, driver.ErrLength, "aIndices has %d elements, bIndices %d, count %d", aIndices.n, bIndices.n, count.n)
+	}
+	x, y, z := aIndices.span("aIndices"), bIndices.span("bIndices"), count.span("count")
+	if err := cmp.Or(checkDisjoint(call, x, y, z, a.span("a")), checkDisjoint(call, x, y, z, b.span("b"))); err != nil {
+		return err
+	}
+	if sizeOf[I]() == 4 && max(a.n, b.n) > math.MaxUint32 {
+		return driver.Errorf(call, driver.ErrOverflow, "indices of %d and %d elements do not fit 32 bits", a.n, b.n)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.n == 0 || b.n == 0 {
+		return s.s.Fill(count.ptr, 0, 8)
+	}
+	return named(call, s.lcsMatchesOn(call, sizeOf[T](), sizeOf[I](), aIndices.ptr, bIndices.ptr, aIndices.n, count.ptr, a.ptr, a.n, b.ptr, b.n))
+}
+
 // LCS returns a longest common subsequence of a and b, the one of [LCSMatches],
 // with its errors.
 func LCS[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LCSOption) ([]T, error) {

@@ -360,27 +360,91 @@ func (s *Stream) lcsMarks(ctx context.Context, size, distinct int64, a, b []byte
 		return nil, nil, err
 	}
 	defer s.free(data)
-	whole := twin.LCSProblem{Rows: uint64(int64(len(a)) / size), Columns: uint64(int64(len(b)) / size)}
-	pieces, err := p.divide(ctx, whole)
+	m, n := int64(len(a))/size, int64(len(b))/size
+	aAt, bAt, err := p.marks(ctx, m, n)
 	if err != nil {
 		return nil, nil, err
 	}
-	aMarks, bMarks = make([]uint32, lcsChunks(whole.Rows)), make([]uint32, lcsChunks(whole.Columns))
-	aBytes := align256(int64(len(aMarks)) * 4)
-	bytes := aBytes + int64(len(bMarks))*4
-	at, err := s.alloc(bytes)
+	defer s.free(aAt)
+	aMarks, bMarks = make([]uint32, lcsChunks(uint64(m))), make([]uint32, lcsChunks(uint64(n)))
+	return aMarks, bMarks, cmp.Or(s.download(ctx, bytesOf(aMarks), aAt), s.download(ctx, bytesOf(bMarks), bAt))
+}
+
+// marks gives the stream the search for a longest common subsequence of sequences
+// on the device, and returns where its elements are marked, as bits. The memory at
+// the first address, which has both, is the caller's to free.
+func (p *lcsBits) marks(ctx context.Context, m, n int64) (aMarks, bMarks driver.Ptr, err error) {
+	pieces, err := p.divide(ctx, twin.LCSProblem{Rows: uint64(m), Columns: uint64(n)})
 	if err != nil {
-		return nil, nil, err
+		return 0, 0, err
 	}
-	defer s.free(at)
-	if err := s.s.Fill(at, 0, bytes); err != nil {
-		return nil, nil, err
+	aBytes := align256(lcsChunks(uint64(m)) * 4)
+	bytes := aBytes + lcsChunks(uint64(n))*4
+	at, err := p.s.alloc(bytes)
+	if err != nil {
+		return 0, 0, err
 	}
 	t := &lcsTracing{p: p, aMarks: at, bMarks: at + driver.Ptr(aBytes)}
-	if err := t.pieces(ctx, pieces); err != nil {
-		return nil, nil, err
+	if err = p.s.s.Fill(at, 0, bytes); err == nil {
+		err = t.pieces(ctx, pieces)
 	}
-	return aMarks, bMarks, cmp.Or(s.download(ctx, bytesOf(aMarks), t.aMarks), s.download(ctx, bytesOf(bMarks), t.bMarks))
+	if err != nil {
+		p.s.free(at)
+	}
+	return t.aMarks, t.bMarks, err
+}
+
+// lcsMatchesOn gives the stream the matches of sequences on the device, as indices
+// of size index: those that there is room for, and their count.
+func (s *Stream) lcsMatchesOn(call string, size, index int64, aIndices, bIndices driver.Ptr, room int64, count, a driver.Ptr, m int64, b driver.Ptr, n int64) error {
+	p, err := newLCSBits(s, size, lcsLetters(int(size)))
+	if err != nil {
+		return err
+	}
+	p.a, p.b = a, b
+	aMarks, bMarks, err := p.marks(context.Background(), m, n)
+	if err != nil {
+		return err
+	}
+	defer s.free(aMarks)
+	if err := s.markedIndices(call, aMarks, m, index, aIndices, room, count); err != nil {
+		return err
+	}
+	return s.markedIndices(call, bMarks, n, index, bIndices, room, count)
+}
+
+// markedIndices gives the stream the indices of size index of those of n bits that
+// are set: they are numbered by a scan, and scattered to the places of their
+// numbers. count receives how many they are, indices what there is room for.
+func (s *Stream) markedIndices(call string, bits driver.Ptr, n, index int64, indices driver.Ptr, room int64, count driver.Ptr) error {
+	unpack, err := s.rt.kernel("lcs", "lcs_unpack")
+	if err != nil {
+		return err
+	}
+	scatter, err := s.rt.kernel("rle_index", "rle_scatter_"+widthName(index))
+	if err != nil {
+		return err
+	}
+	numbers, err := s.alloc(n * 4)
+	if err != nil {
+		return err
+	}
+	defer s.free(numbers)
+	if err := s.launch(unpack, unpack.tiles(n), n, driver.NewArgs().Ptr(bits).Uint64(uint64(n)).Ptr(numbers)); err != nil {
+		return err
+	}
+	scanned := numbers
+	if index == 4 {
+		sum := sumScanner(sumNames["sum_u32"], 4)
+		err = s.scan(call, &sum, numbers, numbers, n, ScanOption{})
+	} else if scanned, err = s.scanRunEnds(call, numbers, 4, n); err == nil {
+		defer s.free(scanned)
+	}
+	if err != nil {
+		return err
+	}
+	args := driver.NewArgs().Ptr(scanned).Uint64(uint64(n)).Ptr(indices).Uint64(uint64(room)).Ptr(count)
+	return s.launch(scatter, scatter.tiles(n), n, args)
 }
 
 // divide cuts a problem into pieces of a band of rows each: Hirschberg's (1975)

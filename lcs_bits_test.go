@@ -1,10 +1,12 @@
 package ptxrun
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -185,6 +187,69 @@ func TestLCSText(t *testing.T) {
 	})
 }
 
+// genome is phage phiX174's.
+func genome(t *testing.T) []byte {
+	text, err := os.ReadFile("testdata/phix174.fasta")
+	require.NoError(t, err)
+	_, text, _ = bytes.Cut(text, []byte("\n"))
+	bases := bytes.ReplaceAll(text, []byte("\n"), nil)
+	require.Len(t, bases, 5386)
+	for base, n := range map[string]int{"A": 1291, "C": 1157, "G": 1254, "T": 1684} {
+		require.Equal(t, n, bytes.Count(bases, []byte(base)), base)
+	}
+	return bases
+}
+
+// mutated is DNA after substitutions, deletions and insertions.
+func mutated(r *rand.Rand, dna []byte) (relative []byte) {
+	for _, base := range dna {
+		switch p := r.IntN(100); {
+		case p < 6:
+			relative = append(relative, "ACGT"[r.IntN(4)])
+		case p < 8:
+		case p < 10:
+			relative = append(relative, "ACGT"[r.IntN(4)])
+			fallthrough
+		default:
+			relative = append(relative, base)
+		}
+	}
+	return relative
+}
+
+// TestLCSDNA has a genome beside a relative, and beside its other strand.
+func TestLCSDNA(t *testing.T) {
+	dna := genome(t)
+	relative := mutated(rand.New(rand.NewPCG(1, 74)), dna)
+	strand := make([]byte, len(dna))
+	for i, base := range dna {
+		strand[len(dna)-1-i] = map[byte]byte{'A': 'T', 'C': 'G', 'G': 'C', 'T': 'A'}[base]
+	}
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		bases, plain := len(dna), len(dna)
+		if d.slow || raceEnabled {
+			bases, plain = 1300, 120
+		}
+		for _, other := range [][]byte{relative, strand} {
+			a, b := dna[:bases], other[:min(bases, len(other))]
+			want := int(lengthLCS(a, b))
+			length, err := LCSLength(t.Context(), rt, a, b)
+			require.NoError(t, err)
+			require.Equal(t, want, length)
+			matches, err := LCSMatches(t.Context(), rt, a, b)
+			require.NoError(t, err)
+			checkMatches(t, a, b, matches, want)
+			a, b = a[:plain], b[:min(plain, len(b))]
+			want = int(lengthLCS(a, b))
+			for _, s := range []LCSStrategy{LCSSpinWait, LCSTiled} {
+				length, err := LCSLength(t.Context(), rt, a, b, WithLCSStrategy(s))
+				require.NoError(t, err)
+				require.Equal(t, want, length, "%v", s)
+			}
+		}
+	})
+}
+
 // TestLCSRandomPairs has thousands of short pairs, in which every kind of path
 // occurs.
 func TestLCSRandomPairs(t *testing.T) {
@@ -229,6 +294,86 @@ func TestLCSBuffers(t *testing.T) {
 		require.ErrorIs(t, LCSLengthBuffer(s, word, word, word), driver.ErrOverlap)
 		require.ErrorIs(t, LCSPrefixesBuffer(s, nil, word, word), driver.ErrNil)
 		require.NoError(t, word.Free())
+		require.NoError(t, s.Close())
+	})
+}
+
+func testLCSMatchesBuffer[T Token, I Index](t *testing.T, d testDevice, rt *Runtime) {
+	s, err := NewStream(rt)
+	require.NoError(t, err)
+	r := rand.New(rand.NewPCG(4, 5))
+	sizes := [][2]int{{0, 3}, {3, 0}, {1, 1}, {33, 64}, {1500, 77}, {77, 1500}}
+	if !d.slow && !raceEnabled {
+		sizes = append(sizes, [2]int{9000, 1000})
+	}
+	for _, size := range sizes {
+		x, y := randomTokens[T](r, size[0], 9), randomTokens[T](r, size[1], 9)
+		var wantA, wantB []I
+		_, matches := referenceLCS(x, y)
+		for _, m := range matches {
+			for k := range m.Len {
+				wantA, wantB = append(wantA, I(m.A+k)), append(wantB, I(m.B+k))
+			}
+		}
+		a, err := NewBufferFrom(s, x)
+		require.NoError(t, err)
+		b, err := NewBufferFrom(s, y)
+		require.NoError(t, err)
+		for _, room := range []int{min(len(x), len(y)), len(wantA), len(wantA) / 2} {
+			msg := fmt.Sprintf("%d × %d, room for %d", len(x), len(y), room)
+			aIndices, bIndices, count := newGuarded[I](t, s, room, 3), newGuarded[I](t, s, room, 0), newGuarded[uint64](t, s, 1, 1)
+			require.NoError(t, LCSMatchesBuffer(s, aIndices.Buffer, bIndices.Buffer, count.Buffer, a, b))
+			require.Equal(t, []uint64{uint64(len(wantA))}, count.check(t, s, msg))
+			for _, indices := range []struct {
+				want []I
+				got  []I
+			}{{wantA, aIndices.check(t, s, msg)}, {wantB, bIndices.check(t, s, msg)}} {
+				stored := min(room, len(indices.want))
+				requireSame(t, indices.want[:stored], indices.got[:stored], "%s", msg)
+				requireSame(t, slices.Repeat([]I{canary}, room-stored), indices.got[stored:], "%s: behind", msg)
+			}
+		}
+		require.NoError(t, a.Free())
+		require.NoError(t, b.Free())
+	}
+	require.NoError(t, s.Close())
+}
+
+func TestLCSMatchesBuffer(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		t.Run("u8", func(t *testing.T) { testLCSMatchesBuffer[uint8, uint32](t, d, rt) })
+		t.Run("u32", func(t *testing.T) { testLCSMatchesBuffer[uint32, uint64](t, d, rt) })
+	})
+}
+
+func TestLCSMatchesBufferErrors(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		x, err := NewBufferFrom(s, []uint64{1, 2, 3, 4})
+		require.NoError(t, err)
+		out, err := NewBuffer[uint64](rt, 9)
+		require.NoError(t, err)
+		part := func(from, to int) *Buffer[uint64] {
+			b, err := out.Slice(from, to)
+			require.NoError(t, err)
+			return b
+		}
+		aIndices, bIndices, count := part(0, 4), part(4, 8), part(8, 9)
+		require.ErrorIs(t, LCSMatchesBuffer(nil, aIndices, bIndices, count, x, x), driver.ErrNil)
+		require.ErrorIs(t, LCSMatchesBuffer(s, aIndices, nil, count, x, x), driver.ErrNil)
+		require.ErrorIs(t, LCSMatchesBuffer(s, aIndices, part(4, 7), count, x, x), driver.ErrLength)
+		require.ErrorIs(t, LCSMatchesBuffer(s, aIndices, bIndices, out, x, x), driver.ErrLength)
+		require.ErrorIs(t, LCSMatchesBuffer(s, aIndices, part(3, 7), count, x, x), driver.ErrOverlap)
+		require.ErrorIs(t, LCSMatchesBuffer(s, aIndices, bIndices, part(7, 8), x, x), driver.ErrOverlap)
+		require.ErrorIs(t, LCSMatchesBuffer(s, aIndices, bIndices, count, x, part(2, 3)), driver.ErrOverlap)
+		require.NoError(t, LCSMatchesBuffer(s, aIndices, bIndices, count, x, x))
+		got := make([]uint64, 9)
+		require.NoError(t, out.CopyTo(s, got))
+		require.Equal(t, []uint64{0, 1, 2, 3, 0, 1, 2, 3, 4}, got)
+		require.NoError(t, out.Free())
+		require.ErrorIs(t, LCSMatchesBuffer(s, aIndices, bIndices, count, x, x), driver.ErrClosed)
+		require.NoError(t, x.Free())
 		require.NoError(t, s.Close())
 	})
 }

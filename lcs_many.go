@@ -30,6 +30,10 @@ const (
 	lcsSliceMost  = 8192
 )
 
+// lcsGap is the steps of texts that are worth another slice to leave them out: with
+// 26 letters the beginning of one takes the instructions of 56 (lcs_many_u8).
+const lcsGap = 64
+
 // lcsResults are the bytes of results that calls which return some of the pairs
 // have on the device at a time. A variable, for tests.
 var lcsResults int64 = 256 << 20
@@ -128,9 +132,10 @@ func lcsMatrixBuffer[T Token](call string, s *Stream, out *Buffer[uint32], a, b 
 
 // LCSPairs returns the pairs of a sequence of a and one of b whose ratio is at
 // least cutoff, from 0 to 1, in order of A and then B. Pairs whose lengths rule it
-// out are not computed, and the results of others are on the device a part at a
-// time. Errors are those of [LCSMatrix], and ErrInvalidValue for a cutoff outside
-// 0 to 1.
+// out are not computed, nor are most of those ruled out by how often their letters
+// occur, where the host tells that sooner than the device computes them. The results
+// of others are on the device a part at a time. Errors are those of [LCSMatrix], and
+// ErrInvalidValue for a cutoff outside 0 to 1.
 func LCSPairs[T Token](ctx context.Context, rt *Runtime, a, b [][]T, cutoff float64) ([]LCSPair, error) {
 	return lcsPairs(ctx, "LCSPairs", rt, a, b, false, cutoff)
 }
@@ -245,18 +250,20 @@ func lcsByRows[T Token](ctx context.Context, s *Stream, a, b [][]T, self bool, c
 	}
 	defer s.free(out)
 	results := make([]uint32, step*len(b))
+	bound := newLCSBound(s, a, b, cutoff)
+	columns := make([]lcsItem[T], len(b))
+	for k, j := range columnOrder {
+		columns[k] = lcsItem[T]{b[j], k, 0, bound.count(b[j])}
+	}
 	for first := 0; first < len(a); first += step {
 		rows := rowOrder[first:min(len(a), first+step)]
-		batch := lcsBatch[T]{stride: len(b), cutoff: cutoff, where: twin.LCSByRow}
+		batch := lcsBatch[T]{columns: columns, stride: len(b), cutoff: cutoff, bound: bound, where: twin.LCSByRow}
 		for k, i := range rows {
 			from := 0
 			if self {
 				from = first + k
 			}
-			batch.rows = append(batch.rows, lcsItem[T]{a[i], k, from})
-		}
-		for k, j := range columnOrder {
-			batch.columns = append(batch.columns, lcsItem[T]{b[j], k, 0})
+			batch.rows = append(batch.rows, lcsItem[T]{a[i], k, from, bound.count(a[i])})
 		}
 		part := results[:len(rows)*len(b)]
 		if err := cmp.Or(s.s.Fill(out, 0, bytes), batch.run(ctx, s, out), s.download(ctx, bytesOf(part), out)); err != nil {
@@ -280,12 +287,13 @@ func byLength[T any](s [][]T) []int {
 	return order
 }
 
-// lcsItem is a sequence of a batch: its row or column in the results, and of
-// rows the first column that is wanted.
+// lcsItem is a sequence of a batch: its row or column in the results, of rows the
+// first column that is wanted, and with a bound how often letters occur.
 type lcsItem[T Token] struct {
-	seq  []T
-	at   int
-	from int
+	seq    []T
+	at     int
+	from   int
+	counts []uint32
 }
 
 // lcsBatch is rows and columns of a matrix of lengths, both from the shortest to
@@ -293,8 +301,9 @@ type lcsItem[T Token] struct {
 type lcsBatch[T Token] struct {
 	rows, columns []lcsItem[T]
 	stride        int
-	cutoff        float64 // pairs whose lengths rule this ratio out may be left at 0
-	where         uint32  // LCSByRow, and for a matrix that is its own mirror LCSByColumn
+	cutoff        float64      // pairs whose lengths rule this ratio out may be left at 0
+	bound         *lcsBound[T] // and those whose letters do; nil for none
+	where         uint32       // LCSByRow, and for a matrix that is its own mirror LCSByColumn
 }
 
 // wholeBatch is all pairs of a and b, or with self each pair once.
@@ -466,15 +475,36 @@ func (f *lcsLayout[T]) slice(blocks int64, b *lcsBatch[T], patterns, texts []lcs
 		length := func(i int) float64 { return float64(len(texts[i].seq)) }
 		first := max(from, sort.Search(len(texts), func(i int) bool { return length(i) >= least }))
 		end := sort.Search(len(texts), func(i int) bool { return length(i) > most })
-		for first < end {
-			next := first + 1
-			for next < end && f.starts[next+1]-f.starts[first] <= each {
-				next++
+		for _, r := range f.reachable(b, held, patterns, texts, first, end) {
+			for first, end := r[0], r[1]; first < end; {
+				next := first + 1
+				for next < end && f.starts[next+1]-f.starts[first] <= each {
+					next++
+				}
+				f.slices = append(f.slices, twin.LCSSlice{Band: uint64(k), Step: uint64(f.starts[first]), Steps: uint64(f.starts[next] - f.starts[first]), Text: uint64(first)})
+				first = next
 			}
-			f.slices = append(f.slices, twin.LCSSlice{Band: uint64(k), Step: uint64(f.starts[first]), Steps: uint64(f.starts[next] - f.starts[first]), Text: uint64(first)})
-			first = next
 		}
 	}
+}
+
+// reachable are the ranges of texts, from first to end, without the gaps in which
+// none of a band's patterns may reach the cutoff.
+func (f *lcsLayout[T]) reachable(b *lcsBatch[T], held []int, patterns, texts []lcsItem[T], first, end int) [][2]int {
+	// The first of a band's patterns is the longest, and so is the last text.
+	pays := first + sort.Search(end-first, func(i int) bool { return b.bound.pays(len(patterns[held[0]].seq), len(texts[first+i].seq)) })
+	ranges := [][2]int{{first, pays}}
+	for t := pays; t < end; t++ {
+		if !slices.ContainsFunc(held, func(i int) bool { return t >= patterns[i].from && b.bound.reachable(&patterns[i], &texts[t]) }) {
+			continue
+		}
+		if last := &ranges[len(ranges)-1]; f.starts[t]-f.starts[last[1]] < lcsGap {
+			last[1] = t + 1
+		} else {
+			ranges = append(ranges, [2]int{t, t + 1})
+		}
+	}
+	return ranges
 }
 
 // chain gives the stream the pairs of long sequences, whose bands pass carries
@@ -505,7 +535,7 @@ func (b *lcsBatch[T]) chain(ctx context.Context, s *Stream, out driver.Ptr, rows
 	for i := range rows {
 		least, most := b.reach(len(rows[i].seq))
 		for j := max(from, rows[i].from); j < len(columns); j++ {
-			if n := float64(len(columns[j].seq)); n < least || n > most {
+			if n := float64(len(columns[j].seq)); n < least || n > most || !b.bound.reachable(&rows[i], &columns[j]) {
 				continue
 			}
 			q := twin.LCSProblem{A: rowAt[i], Rows: uint64(len(rows[i].seq)), B: columnAt[j-from], Columns: uint64(len(columns[j].seq)), Directions: 1}
