@@ -154,6 +154,10 @@ func childError(err error, child int64, c driver.Config) error {
 	return &e
 }
 
+func dims(d driver.Dim3) string {
+	return decimal(int64(d.X)) + "×" + decimal(int64(d.Y)) + "×" + decimal(int64(d.Z))
+}
+
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // Pending is a launch that was given to an aggregator. The zero Pending is
@@ -300,7 +304,7 @@ func (a *Aggregator) checkConfig(op string, c *driver.Config) error {
 	case b.X > 1024 || b.Y > 1024 || b.Z > 64 || n > uint64(a.threads):
 		why = "a block of more threads than the kernel and the device take, " + decimal(int64(a.threads)) + " and at most 64 in z"
 	case e.Block != (driver.Dim3{}) && b != e.Block:
-		why = "the kernel is compiled for another block"
+		why = "the kernel is compiled for " + dims(e.Block)
 	case uint64(c.Grid.X) > a.maxGrid || c.Grid.Y > 65535 || c.Grid.Z > 65535:
 		why = "the grid is larger than the device takes"
 	case c.Shared < 0 || c.Shared > a.launch.shared:

@@ -90,8 +90,16 @@ func aggregatedTwin(twin driver.Twin, e *aggregate.Entry) driver.Twin {
 		at := func(c aggregate.Column, child int64, size int) ([]byte, error) {
 			return l.Mem.Resolve(c.Base+driver.Ptr(child*int64(c.Stride)), int64(size))
 		}
+		end := g.End
+		if g.Limit != 0 {
+			limit, err := driver.Slice[uint64](l.Mem, g.Limit, 1)
+			if err != nil {
+				return err
+			}
+			end = min(end, limit[0])
+		}
 		var block uint64
-		for child := range int64(g.Children) {
+		for child := int64(0); block < end && (g.Owners != 0 || child < int64(g.Children)); child++ {
 			b, err := at(g.Configs, child, aggregate.ConfigBytes)
 			if err != nil {
 				return err
@@ -100,8 +108,8 @@ func aggregatedTwin(twin driver.Twin, e *aggregate.Entry) driver.Twin {
 			n := c.Grid.Count()
 			start := block
 			block += n
-			if n == 0 || start < g.First || start >= g.End {
-				continue // of a launch before or behind this one
+			if n == 0 || start < g.First {
+				continue // of a launch before this one
 			}
 			a := driver.NewArgs()
 			for i, p := range e.Params {

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/internal/twin"
 	"github.com/ptxrun/ptxrun/ptx/aggregate"
 )
 
@@ -24,37 +25,60 @@ type Queue struct {
 
 	mu     sync.Mutex
 	closed bool
-	header *Buffer[byte]
-	sides  [2]queueSide // children run from one and record to the other
-	side   int          // that is recorded to
+	header *Buffer[queueHeader]
+	empty  *Buffer[queueHeader] // one for each side
+	sides  [2]queueSide         // children run from one and record to the other
+	side   int                  // that is recorded to
+	room   int64                // blocks whose owners a side has memory for
+
+	seen  driver.HostMemory // a takenQueue
+	ready driver.Event      // seen is valid
+
+	// last is the shape of the last launch, which the next is made with ahead of
+	// what it needs being known.
+	last launchShape
 }
 
-// queueHeader is ChildQueue in aggregate.cuh.
-type queueHeader struct {
-	Count, Blocks, Groups, Capacity uint64
-	Threads, Shared                 uint32
-	ArgBytes, Wrong                 uint32
-	Configs, Starts, Args, Group    driver.Ptr
-}
-
-// childGroup is ChildGroup in aggregate.cuh.
-type childGroup struct {
-	First, Blocks          uint64
-	Count, Threads, Shared uint32
-	_                      uint32
-}
+// queueHeader, takenQueue and childGroup are in aggregate.cuh.
+type (
+	queueHeader = twin.ChildQueue
+	takenQueue  = twin.TakenQueue
+	childGroup  struct {
+		First, Blocks          uint64
+		Count, Threads, Shared uint32
+		_                      uint32
+	}
+)
 
 // queueSide is the memory of one level's children.
 type queueSide struct {
 	configs, args *Buffer[byte]
 	starts        *Buffer[uint64]
 	groups        *Buffer[childGroup]
+	owners        *Buffer[uint32]
+	taken         *Buffer[takenQueue]
 }
 
-const queueHeaderBytes = int64(unsafe.Sizeof(queueHeader{}))
+// launchShape is a launch of so many blocks; of none where there was none.
+type launchShape struct {
+	blocks          uint64
+	threads, shared uint32
+}
+
+const (
+	// roomForChild is the blocks of a child, on average, that a new queue has room
+	// for. One with more is launched by a search, and has more room afterwards.
+	roomForChild = 8
+	// mostRoom bounds that memory to 64 MiB a side.
+	mostRoom = 1 << 24
+	// mostAhead is the blocks of a launch ahead: they run for longer than the host
+	// takes to see what was recorded, and take little time if they have nothing to do.
+	mostAhead = 1 << 16
+)
 
 // NewQueue returns an empty queue for up to capacity children at a time. It takes
-// twice 72 bytes and the kernel's parameters for each. Close it.
+// twice 104 bytes and the kernel's parameters for each, more where children have more
+// than 8 blocks on average. Close it.
 //
 // Errors: ErrInvalidValue for a capacity that is not in [1, 2^31), ErrOutOfMemory,
 // ErrClosed.
@@ -70,7 +94,7 @@ func (a *Aggregator) NewQueue(capacity int) (*Queue, error) {
 	if capacity < 1 || capacity > maxChildren {
 		return nil, driver.Errorf(op, driver.ErrInvalidValue, "a capacity of %d", capacity)
 	}
-	q := &Queue{a: a, capacity: int64(capacity)}
+	q := &Queue{a: a, capacity: int64(capacity), room: min(int64(capacity)*roomForChild, mostRoom)}
 	align := int64(1)
 	for _, p := range a.kernel.entry.Params {
 		align = max(align, int64(p.Align))
@@ -78,7 +102,12 @@ func (a *Aggregator) NewQueue(capacity int) (*Queue, error) {
 	q.stride = max((int64(a.kernel.entry.Bytes())+align-1)&^(align-1), 1) // as Args.StructSize
 	err := q.alloc()
 	if err == nil {
-		err = q.reset(nil)
+		err = a.rt.onStream(op, func(s *Stream) error {
+			if err := q.reset(s); err != nil {
+				return err
+			}
+			return s.s.Synchronize()
+		})
 	}
 	if err != nil {
 		return nil, errors.Join(named(op, err), q.free())
@@ -88,7 +117,10 @@ func (a *Aggregator) NewQueue(capacity int) (*Queue, error) {
 
 func (q *Queue) alloc() (err error) {
 	rt := q.a.rt
-	if q.header, err = NewBuffer[byte](rt, int(queueHeaderBytes)); err != nil {
+	if q.header, err = NewBuffer[queueHeader](rt, 1); err != nil {
+		return err
+	}
+	if q.empty, err = NewBuffer[queueHeader](rt, len(q.sides)); err != nil {
 		return err
 	}
 	for i := range q.sides {
@@ -105,8 +137,18 @@ func (q *Queue) alloc() (err error) {
 		if s.groups, err = NewBuffer[childGroup](rt, int(q.capacity)); err != nil {
 			return err
 		}
+		if s.owners, err = NewBuffer[uint32](rt, int(q.room)); err != nil {
+			return err
+		}
+		if s.taken, err = NewBuffer[takenQueue](rt, 1); err != nil {
+			return err
+		}
 	}
-	return nil
+	if q.seen, err = rt.dev.AllocHost(int64(unsafe.Sizeof(takenQueue{}))); err != nil {
+		return err
+	}
+	q.ready, err = rt.dev.NewEvent(false)
+	return err
 }
 
 func (q *Queue) free() error {
@@ -117,11 +159,20 @@ func (q *Queue) free() error {
 		}
 	}
 	free(q.header, q.header != nil)
+	free(q.empty, q.empty != nil)
 	for _, s := range q.sides {
 		free(s.configs, s.configs != nil)
 		free(s.args, s.args != nil)
 		free(s.starts, s.starts != nil)
 		free(s.groups, s.groups != nil)
+		free(s.owners, s.owners != nil)
+		free(s.taken, s.taken != nil)
+	}
+	if q.seen.Ptr != 0 {
+		errs = append(errs, q.a.rt.dev.FreeHost(q.seen))
+	}
+	if q.ready != nil {
+		errs = append(errs, q.ready.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -135,48 +186,48 @@ func (q *Queue) Ptr() driver.Ptr {
 	return q.header.Ptr()
 }
 
-// reset empties the queue, in stream order, or at once where s is nil.
+// reset empties the queue in stream order.
 func (q *Queue) reset(s *Stream) error {
-	side := &q.sides[q.side]
-	h := queueHeader{Capacity: uint64(q.capacity), ArgBytes: uint32(q.stride),
-		Configs: side.configs.Ptr(), Starts: side.starts.Ptr(), Args: side.args.Ptr(), Group: side.groups.Ptr()}
-	if s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.s.CopyToDevice(q.header.Ptr(), bytesOfValue(&h))
+	var empty [2]queueHeader
+	for i := range empty {
+		side := &q.sides[i]
+		empty[i] = queueHeader{Capacity: uint64(q.capacity), ArgBytes: uint32(q.stride), Room: uint64(q.room),
+			Configs: side.configs.Ptr(), Starts: side.starts.Ptr(), Args: side.args.Ptr(), Group: side.groups.Ptr(), Owners: side.owners.Ptr()}
 	}
-	return q.a.rt.onStream("Aggregator.NewQueue", func(s *Stream) error {
-		if err := s.s.CopyToDevice(q.header.Ptr(), bytesOfValue(&h)); err != nil {
-			return err
-		}
-		return s.s.Synchronize()
-	})
+	if err := s.s.CopyToDevice(q.empty.Ptr(), bytesOf(empty[:])); err != nil {
+		return err
+	}
+	return s.s.CopyToDevice(q.header.Ptr(), bytesOfValue(&empty[q.side]))
 }
 
 // Launch waits for the stream's earlier work, a parent, and launches the children
 // that it has recorded, which it does not wait for. It returns their number. The
 // queue is empty then, ready for what the children record.
 //
+// From its second use on it makes a launch like the last before it has seen what is
+// recorded, and another for what that is too small for: the children need not wait
+// for the host, and are the sooner done the more alike successive launches are.
+//
 // Errors: ErrTooSmall, with the capacity needed in Error.Need, if more children
 // were recorded than the queue holds; ErrArguments if the parent records the
-// arguments of another kernel; ErrInvalidValue if a child asks for more threads or
-// shared memory than the kernel and the device have, or for another block than the
-// one that the kernel is compiled for (.reqntid), for which the children's
-// configurations are read back; those of the parent. No child is launched then, and
+// arguments of another kernel; ErrInvalidValue, with the thread of the parent and
+// what it asked for, if a child has a grid, a block or shared memory that the kernel
+// and the device do not take; those of the parent. No child is launched then, and
 // the queue is empty. ErrClosed for a queue or an aggregator that is closed: what
 // was recorded is never launched then.
 func (q *Queue) Launch(s *Stream) (int64, error) {
-	return q.take("Queue.Launch", s, q.launch)
+	return q.take("Queue.Launch", s, true, q.launch)
 }
 
 // LaunchEach is Launch with a launch of the kernel for each child, for comparison.
 func (q *Queue) LaunchEach(s *Stream) (int64, error) {
-	return q.take("Queue.LaunchEach", s, q.launchEach)
+	return q.take("Queue.LaunchEach", s, false, q.launchEach)
 }
 
 // take empties the queue and has its children launched from the side that they were
-// recorded to.
-func (q *Queue) take(op string, s *Stream, launch func(*Stream, *queueSide, *queueHeader) error) (int64, error) {
+// recorded to. Where a launch ahead is wanted, launch is told how many of their blocks
+// that has run.
+func (q *Queue) take(op string, s *Stream, wanted bool, launch func(s *Stream, side *queueSide, h *queueHeader, done uint64) error) (int64, error) {
 	if q == nil || q.a == nil {
 		return 0, driver.Errorf(op, driver.ErrNil, "queue")
 	}
@@ -196,25 +247,63 @@ func (q *Queue) take(op string, s *Stream, launch func(*Stream, *queueSide, *que
 		return 0, err
 	}
 	defer q.a.running.Done()
-	var h queueHeader
-	if err := q.read(s, q.header.Ptr(), bytesOfValue(&h)); err != nil {
-		return 0, named(op, err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ahead launchShape
+	if wanted {
+		ahead = q.last
 	}
+	taken, err := q.empties(s, ahead)
+	if err != nil {
+		// What comes next in the stream finds neither the error nor what was recorded.
+		_ = s.s.Synchronize()
+		return 0, errors.Join(named(op, err), q.reset(s))
+	}
+	h, side := &taken.ChildQueue, &q.sides[q.side]
+	q.side = 1 - q.side
 	if h.Count == 0 && h.Wrong == 0 {
 		return 0, nil
 	}
-	side := &q.sides[q.side]
-	q.side = 1 - q.side
-	if err := q.reset(s); err != nil {
-		return 0, named(op, err)
-	}
-	if err := q.check(op, s, side, &h); err != nil {
+	if err := q.check(op, s, side, h); err != nil {
 		return 0, err
 	}
-	if err := launch(s, side, &h); err != nil {
+	done := uint64(0)
+	if taken.End > 0 {
+		done = min(ahead.blocks, h.Blocks)
+	}
+	if err := launch(s, side, h, done); err != nil {
 		return 0, named(op, err)
 	}
 	return int64(h.Count), nil
+}
+
+// empties has the device empty the queue and make the launch ahead, and returns
+// what was recorded once the host can see it.
+func (q *Queue) empties(s *Stream, ahead launchShape) (taken takenQueue, err error) {
+	k, err := s.rt.kernel("aggregate_queue", "queue_take")
+	if err != nil {
+		return taken, err
+	}
+	side := &q.sides[q.side]
+	next := q.empty.Ptr() + driver.Ptr((1-q.side)*int(unsafe.Sizeof(queueHeader{})))
+	// Without a launch ahead its threads are 0, which are too few for any child.
+	a := driver.NewArgs().Ptr(q.header.Ptr()).Ptr(next).Ptr(side.taken.Ptr()).Ptr(q.seen.Ptr).Uint32(ahead.threads).Uint32(ahead.shared)
+	if err := s.launch(k, 1, 1, a); err != nil {
+		return taken, err
+	}
+	if err := s.s.Record(q.ready); err != nil {
+		return taken, err
+	}
+	if ahead.blocks > 0 {
+		limit := side.taken.Ptr() + driver.Ptr(unsafe.Offsetof(taken.End))
+		if err := q.launchOwned(s, side, ahead, 0, limit); err != nil {
+			return taken, err
+		}
+	}
+	if err := q.ready.Synchronize(); err != nil {
+		return taken, err
+	}
+	return *(*takenQueue)(unsafe.Pointer(unsafe.SliceData(q.seen.Bytes))), nil
 }
 
 // check refuses what cannot be launched whole.
@@ -229,13 +318,7 @@ func (q *Queue) check(op string, s *Stream, side *queueSide, h *queueHeader) err
 		return refuse(driver.ErrArguments, 0, "a parent records %d bytes of arguments, the kernel takes %d", h.Wrong, q.stride)
 	case h.Count > uint64(q.capacity):
 		return refuse(driver.ErrTooSmall, int64(h.Count), "%d children are recorded, the queue holds %d", h.Count, q.capacity)
-	case int64(h.Threads) > int64(q.a.threads):
-		return refuse(driver.ErrInvalidValue, 0, "a child asks for a block that is not of 1 to %d threads", q.a.threads)
-	case int64(h.Shared) > q.a.launch.shared:
-		return refuse(driver.ErrInvalidValue, 0, "a child asks for %d bytes of dynamic shared memory; the most is %d", h.Shared, q.a.launch.shared)
-	}
-	block := q.a.kernel.entry.Block
-	if block == (driver.Dim3{}) {
+	case int64(h.Threads) <= int64(q.a.threads) && int64(h.Shared) <= q.a.launch.shared && !q.fixed():
 		return nil
 	}
 	configs, err := q.configs(s, side, h)
@@ -243,13 +326,22 @@ func (q *Queue) check(op string, s *Stream, side *queueSide, h *queueHeader) err
 		return named(op, err)
 	}
 	for i := range int64(h.Count) {
-		if c := aggregate.GetConfig(configs[i*aggregate.ConfigBytes:]); c.Block != block {
-			return refuse(driver.ErrInvalidValue, 0, "a child asks for a block of %d×%d×%d, the kernel is compiled for %d×%d×%d",
-				c.Block.X, c.Block.Y, c.Block.Z, block.X, block.Y, block.Z)
+		b := configs[i*aggregate.ConfigBytes:]
+		c := aggregate.GetConfig(b)
+		if e, bad := errors.AsType[*driver.Error](q.a.checkConfig(op, &c)); bad {
+			by := ""
+			if p := aggregate.Parent(b); p != aggregate.NoParent {
+				by = ", of the parent's thread " + decimal(int64(p))
+			}
+			e.Detail = "child " + decimal(i) + by + ": " + e.Detail
+			return e
 		}
 	}
 	return nil
 }
+
+// fixed is whether the kernel is compiled for blocks of one size.
+func (q *Queue) fixed() bool { return q.a.kernel.entry.Block != (driver.Dim3{}) }
 
 // configs are the children's configurations.
 func (q *Queue) configs(s *Stream, side *queueSide, h *queueHeader) ([]byte, error) {
@@ -257,21 +349,92 @@ func (q *Queue) configs(s *Stream, side *queueSide, h *queueHeader) ([]byte, err
 	return b, q.read(s, side.configs.Ptr(), b)
 }
 
-func (q *Queue) launch(s *Stream, side *queueSide, h *queueHeader) error {
-	if h.Groups > 0 {
+// launch launches the children's blocks behind those that are done.
+func (q *Queue) launch(s *Stream, side *queueSide, h *queueHeader, done uint64) error {
+	q.last = launchShape{}
+	switch {
+	case h.Groups > 0:
 		return q.launchGroups(s, side, h)
+	case h.Blocks > h.Room:
+		return q.launchSearched(s, side, h)
 	}
-	starts, err := side.starts.Slice(0, int(h.Count))
+	shape := launchShape{h.Blocks, h.Threads, h.Shared}
+	if err := q.launchOwned(s, side, shape, done, 0); err != nil {
+		return err
+	}
+	if !q.fixed() { // whose children are looked at first
+		q.last = shape
+		q.last.blocks = min(shape.blocks, mostAhead)
+	}
+	return nil
+}
+
+// launchOwned launches the blocks from first on of children of one kernel, whose
+// owners are known, as one.
+func (q *Queue) launchOwned(s *Stream, side *queueSide, shape launchShape, first uint64, limit driver.Ptr) error {
+	l := q.columns(side, 0)
+	l.Starts, l.Owners, l.Limit = side.starts.Ptr(), side.owners.Ptr(), limit
+	return q.a.launch.launchBlocks(s, &l, first, shape.blocks, driver.Config{Block: driver.D1(shape.threads), Shared: int64(shape.shared)}, q.a.c.coarse)
+}
+
+// columns are where the children from one on lie.
+func (q *Queue) columns(side *queueSide, first uint64) aggregate.Launch {
+	at := driver.Ptr(first)
+	l := aggregate.Launch{Configs: aggregate.Column{Base: side.configs.Ptr() + aggregate.ConfigBytes*at, Stride: aggregate.ConfigBytes}}
+	for _, p := range q.a.kernel.entry.Params {
+		l.Args = append(l.Args, aggregate.Column{Base: side.args.Ptr() + at*driver.Ptr(q.stride) + driver.Ptr(p.Offset), Stride: uint32(q.stride)})
+	}
+	return l
+}
+
+// launchSearched launches children of more blocks than there is room for owners,
+// with sums that their blocks search in, and makes room for as many.
+func (q *Queue) launchSearched(s *Stream, side *queueSide, h *queueHeader) error {
+	configs, err := q.configs(s, side, h)
 	if err != nil {
 		return err
 	}
-	if err := ExclusiveScanBuffer(s, starts, starts, Sum); err != nil {
+	starts, blocks := make([]uint64, h.Count), uint64(0)
+	for i := range starts {
+		starts[i] = blocks
+		blocks += aggregate.GetConfig(configs[i*aggregate.ConfigBytes:]).Grid.Count()
+	}
+	if err := s.s.CopyToDevice(side.starts.Ptr(), bytesOf(starts)); err != nil {
 		return err
 	}
-	return q.launchGroup(s, side, childGroup{Blocks: h.Blocks, Count: uint32(h.Count), Threads: h.Threads, Shared: h.Shared})
+	if err := q.makeRoom(s, h.Blocks); err != nil {
+		return err
+	}
+	return q.launchGroup(s, side, childGroup{Blocks: blocks, Count: uint32(h.Count), Threads: h.Threads, Shared: h.Shared})
 }
 
-func (q *Queue) launchEach(s *Stream, side *queueSide, h *queueHeader) error {
+// makeRoom is called while no kernel uses the owners of either side. Without the
+// memory for it all goes on as it is.
+func (q *Queue) makeRoom(s *Stream, blocks uint64) error {
+	room := int64(min(blocks+blocks/4, mostRoom))
+	if room <= q.room {
+		return nil
+	}
+	var owners [2]*Buffer[uint32]
+	for i := range owners {
+		var err error
+		if owners[i], err = NewBuffer[uint32](q.a.rt, int(room)); err != nil {
+			if i > 0 {
+				err = owners[0].Free()
+			} else {
+				err = nil
+			}
+			return err
+		}
+	}
+	q.room = room
+	for i, b := range owners {
+		owners[i], q.sides[i].owners = q.sides[i].owners, b
+	}
+	return errors.Join(owners[0].Free(), owners[1].Free(), q.reset(s))
+}
+
+func (q *Queue) launchEach(s *Stream, side *queueSide, h *queueHeader, _ uint64) error {
 	configs, err := q.configs(s, side, h)
 	if err != nil {
 		return err
@@ -283,8 +446,6 @@ func (q *Queue) launchEach(s *Stream, side *queueSide, h *queueHeader) error {
 	if err := q.a.kernel.allow(int64(h.Shared)); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for i := range int64(h.Count) {
 		a := driver.NewArgs()
 		for _, p := range q.a.kernel.entry.Params {
@@ -320,26 +481,16 @@ func (q *Queue) launchGroups(s *Stream, side *queueSide, h *queueHeader) error {
 	return nil
 }
 
-// launchGroup launches children that lie one behind the other, as one.
+// launchGroup launches children that lie one behind the other, as one, whose
+// starts are the sums of the blocks of those before.
 func (q *Queue) launchGroup(s *Stream, side *queueSide, g childGroup) error {
-	at := driver.Ptr(g.First)
-	l := aggregate.Launch{
-		Children: g.Count,
-		Starts:   side.starts.Ptr() + 8*at,
-		Configs:  aggregate.Column{Base: side.configs.Ptr() + aggregate.ConfigBytes*at, Stride: aggregate.ConfigBytes},
-	}
-	for _, p := range q.a.kernel.entry.Params {
-		l.Args = append(l.Args, aggregate.Column{Base: side.args.Ptr() + at*driver.Ptr(q.stride) + driver.Ptr(p.Offset), Stride: uint32(q.stride)})
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	l := q.columns(side, g.First)
+	l.Children, l.Starts = g.Count, side.starts.Ptr()+8*driver.Ptr(g.First)
 	return q.a.launch.launchBlocks(s, &l, 0, g.Blocks, driver.Config{Block: driver.D1(g.Threads), Shared: int64(g.Shared)}, q.a.c.coarse)
 }
 
 // read waits for the stream's work and copies device memory.
 func (q *Queue) read(s *Stream, from driver.Ptr, to []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	err := s.s.CopyToHost(to, from)
 	if err != nil {
 		_ = s.s.Synchronize() // which returns the same, and would to the next caller
@@ -393,11 +544,12 @@ func RecordChild(l *driver.TwinLaunch, p driver.Ptr, c driver.Config, args *driv
 	if c.Grid.Count() == 0 {
 		return nil
 	}
-	place := driver.Ptr(h.Count)
+	place, first := driver.Ptr(h.Count), h.Blocks
 	h.Count++
 	h.Blocks += c.Grid.Count()
-	threads := c.Block.Count()
-	if threads == 0 || threads > 1024 {
+	g, b := c.Grid, c.Block
+	threads := b.Count()
+	if threads == 0 || threads > 1024 || b.X > 1024 || b.Y > 1024 || b.Z > 64 || g.X > 1<<31-1 || g.Y > 65535 || g.Z > 65535 {
 		threads = 1<<32 - 1
 	}
 	shared := min(uint64(c.Shared), 1<<32-1) // which no device has, as for what is negative
@@ -414,7 +566,7 @@ func RecordChild(l *driver.TwinLaunch, p driver.Ptr, c driver.Config, args *driv
 	if err != nil {
 		return err
 	}
-	starts[0] = c.Grid.Count()
+	starts[0] = first
 	to, err := l.Mem.Resolve(h.Args+place*driver.Ptr(h.ArgBytes), int64(h.ArgBytes))
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package ptxrun
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -71,13 +72,29 @@ func twinWrong(l *driver.TwinLaunch) error {
 
 func twinLarge(l *driver.TwinLaunch) error {
 	q, out := l.Args.Ptr(), l.Args.Ptr()
+	bad := driver.Config{Grid: driver.Dim3{X: l.Args.Uint32(), Y: l.Args.Uint32(), Z: 1}, Block: driver.Dim3{X: l.Args.Uint32(), Y: 1, Z: l.Args.Uint32()}}
 	a := driver.NewArgs().Ptr(out).Uint32(1).Uint32(1)
 	defer a.Release()
-	return RecordChild(l, q, driver.Config{Grid: driver.D1(1), Block: driver.D1(2000)}, a)
+	one := driver.Config{Grid: driver.D1(1), Block: driver.D1(1)}
+	return errors.Join(RecordChild(l, q, one, a), RecordChild(l, q, bad, a), RecordChild(l, q, one, a))
+}
+
+func twinEven(l *driver.TwinLaunch) error {
+	q, out, n, blocks := l.Args.Ptr(), l.Args.Ptr(), l.Args.Uint32(), l.Args.Uint32()
+	for i := range n {
+		a := driver.NewArgs().Ptr(out + driver.Ptr(16*i*blocks)).Uint32(4 * blocks).Uint32(i)
+		err := RecordChild(l, q, driver.Config{Grid: driver.D1(blocks), Block: driver.D1(4)}, a)
+		a.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var parentTwins = []ModuleOption{WithTwin("add", twinAdded), WithTwin("split", twinSplit), WithTwin("parent_wrong", twinWrong),
-	WithTwin("parent_large", twinLarge), WithTwin("parent_grid", twinParent), WithTwin("parent_block", twinParent), WithTwin("parent_warp", twinParent)}
+	WithTwin("parent_large", twinLarge), WithTwin("parent_even", twinEven),
+	WithTwin("parent_grid", twinParent), WithTwin("parent_block", twinParent), WithTwin("parent_warp", twinParent)}
 
 func loadParents(t testing.TB, rt *Runtime) *Module {
 	return loadTest(t, rt, "parents.ptx", parentTwins...)
@@ -155,6 +172,54 @@ func TestQueue(t *testing.T) {
 	})
 }
 
+// TestQueueAhead launches one queue again and again with children more and fewer,
+// larger and smaller than the last, and beyond the blocks that it has room for, so
+// that the launch ahead is enough, too large, too small and of no use.
+func TestQueueAhead(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		m := loadParents(t, rt)
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		even, grid := kernelOf(t, m, "parent_even"), kernelOf(t, m, "parent_grid")
+		for _, opts := range [][]AggregateOption{nil, {WithCoarsening(2)}} {
+			a, err := rt.Aggregate(kernelOf(t, m, "add"), opts...)
+			require.NoError(t, err)
+			q, err := a.NewQueue(64)
+			require.NoError(t, err)
+			for _, c := range []struct{ n, blocks int }{{40, 1}, {40, 1}, {64, 2}, {3, 1}, {40, 0}, {40, 1}, {64, 9}, {64, 9}, {64, 10}, {1, 800}, {64, 5}} {
+				out := newGuarded[uint32](t, s, max(c.n*c.blocks*4, 1), 0)
+				require.NoError(t, s.s.Fill(out.Ptr(), 0, int64(4*c.n*c.blocks*4)))
+				require.NoError(t, s.Launch(even, driver.Config{Grid: driver.D1(2), Block: driver.D1(40)}, q.Ptr(), out.Ptr(), uint32(c.n), uint32(c.blocks)))
+				launched, err := q.Launch(s)
+				require.NoError(t, err)
+				if c.blocks == 0 {
+					require.Zero(t, launched)
+					out.check(t, s, "")
+					continue
+				}
+				require.EqualValues(t, c.n, launched)
+				for i, v := range out.check(t, s, "") {
+					require.EqualValues(t, i/(4*c.blocks)+i%(4*c.blocks)/4, v, "%d children of %d blocks", c.n, c.blocks)
+				}
+			}
+			// Blocks of more threads than the last had.
+			out := newGuarded[uint32](t, s, 30*parentRoom, 0)
+			require.NoError(t, s.Launch(grid, driver.Config{Grid: driver.D1(1), Block: driver.D1(32)}, q.Ptr(), out.Ptr(), uint32(30), uint32(0)))
+			_, err = q.Launch(s)
+			require.NoError(t, err)
+			want := newGuarded[uint32](t, s, 30*parentRoom, 0)
+			for i := range 30 {
+				if c, ok := parentChild(i); ok && c.Grid.Count() > 0 {
+					require.NoError(t, s.Launch(kernelOf(t, m, "add"), c, want.Ptr()+driver.Ptr(4*parentRoom*i), uint32(c.Grid.Count()*c.Block.Count()), uint32(i)))
+				}
+			}
+			requireSame(t, want.check(t, s, ""), out.check(t, s, ""), "after even ones")
+			closeAll(t, q, a)
+		}
+		closeAll(t, m, s)
+	})
+}
+
 // TestNestedChildren visits a tree: each child records its own.
 func TestNestedChildren(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
@@ -206,9 +271,25 @@ func TestQueueRefusals(t *testing.T) {
 		_, err = q.Launch(s)
 		require.ErrorIs(t, err, driver.ErrArguments)
 		require.ErrorContains(t, err, "a parent records 8 bytes of arguments, the kernel takes 16")
-		require.NoError(t, s.Launch(kernelOf(t, m, "parent_large"), one, q.Ptr(), out.Ptr()))
-		_, err = q.Launch(s)
-		require.ErrorIs(t, err, driver.ErrInvalidValue)
+		for _, bad := range []struct {
+			gridX, gridY, blockX, blockZ uint32
+			want                         string
+		}{
+			{1, 1, 2000, 1, "a block of more threads than the kernel and the device take, 1024 and at most 64 in z [kernel add, grid 1×1×1, block 2000×1×1]"},
+			{1, 1, 1, 65, "a block of more threads than the kernel and the device take, 1024 and at most 64 in z [kernel add, grid 1×1×1, block 1×1×65]"},
+			{1, 1, 0, 1, "a block of no threads [kernel add, grid 1×1×1, block 0×1×1]"},
+			{1, 65536, 1, 1, "the grid is larger than the device takes [kernel add, grid 1×65536×1, block 1×1×1]"},
+			{1 << 31, 1, 1, 1, "the grid is larger than the device takes [kernel add, grid 2147483648×1×1, block 1×1×1]"},
+		} {
+			require.NoError(t, s.Launch(kernelOf(t, m, "parent_large"), one, q.Ptr(), out.Ptr(), bad.gridX, bad.gridY, bad.blockX, bad.blockZ))
+			_, err = q.Launch(s)
+			require.ErrorIs(t, err, driver.ErrInvalidValue)
+			by := ", of the parent's thread 1"
+			if rt.Info().Kind == driver.KindCPU {
+				by = "" // where no thread has asked
+			}
+			require.ErrorContains(t, err, "child 1"+by+": "+bad.want)
+		}
 		if rt.Info().Kind != driver.KindCPU { // whose twins record at one
 			require.NoError(t, s.Launch(kernelOf(t, m, "parent_mixed"), one, q.Ptr(), out.Ptr()))
 			_, err = q.Launch(s)

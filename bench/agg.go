@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	_ "embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,23 +60,21 @@ var childrenTwins = map[string]driver.Twin{
 	"hand_parent": func(l *driver.TwinLaunch) error {
 		n := int64(l.Args.Uint32())
 		sizes, err1 := driver.Slice[uint32](l.Mem, l.Args.Ptr(), n)
-		blocks, err2 := driver.Slice[uint64](l.Mem, l.Args.Ptr(), n)
-		total, err3 := driver.Slice[uint64](l.Mem, l.Args.Ptr(), 1)
-		if err := errors.Join(err1, err2, err3); err != nil {
+		l.Args.Ptr()
+		l.Args.Ptr()
+		total, err2 := driver.Slice[uint32](l.Mem, l.Args.Ptr(), 1)
+		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
 		for i := range n {
 			sizes[i] = childSize(uint64(i))
-			blocks[i] = uint64(sizes[i]+childBlock-1) / childBlock
-			total[0] += blocks[i]
+			total[0] += (sizes[i] + childBlock - 1) / childBlock
 		}
 		return nil
 	},
 	"hand_children": func(l *driver.TwinLaunch) error {
 		out, sizesAt := l.Args.Ptr(), l.Args.Ptr()
-		l.Args.Ptr()
-		n := int64(l.Args.Uint32())
-		sizes, err := driver.Slice[uint32](l.Mem, sizesAt, n)
+		sizes, err := driver.Slice[uint32](l.Mem, sizesAt, l.N)
 		if err != nil {
 			return err
 		}
@@ -454,25 +453,32 @@ func (c *children) handWritten(n int, over driver.Config, out *ptxrun.Buffer[uin
 	parent, err1 := c.m.Kernel("hand_parent")
 	kernel, err2 := c.m.Kernel("hand_children")
 	sizes, err3 := childBuffer[uint32](c, n)
-	starts, err4 := childBuffer[uint64](c, n)
-	total, err5 := childBuffer[uint64](c, 1)
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	starts, err4 := childBuffer[uint32](c, n)
+	owners, err5 := childBuffer[uint32](c, n*childRoom/childBlock)
+	total, err6 := childBuffer[uint32](c, 1)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
 	}
+	host, err := c.rt.Device().AllocHost(4)
+	if err != nil {
+		return nil, err
+	}
+	c.free = append(c.free, func() error { return c.rt.Device().FreeHost(host) })
 	return func(int) error {
-		if err := c.s.Driver().Fill(total.Ptr(), 0, 8); err != nil {
+		d := c.s.Driver()
+		if err := d.Fill(total.Ptr(), 0, 4); err != nil {
 			return err
 		}
-		if err := c.s.Launch(parent, over, uint32(n), sizes, starts, total); err != nil {
+		if err := c.s.Launch(parent, over, uint32(n), sizes, starts, owners, total); err != nil {
 			return err
 		}
-		blocks := []uint64{0}
-		if err := total.CopyTo(c.s, blocks); err != nil {
+		if err := d.CopyToHost(host.Bytes[:4], total.Ptr()); err != nil {
 			return err
 		}
-		if err := ptxrun.ExclusiveScanBuffer(c.s, starts, starts, ptxrun.Sum); err != nil {
+		if err := d.Synchronize(); err != nil {
 			return err
 		}
-		return c.s.Launch(kernel, driver.Config{Grid: driver.D1(uint32(blocks[0])), Block: driver.D1(childBlock)}, out, sizes, starts, uint32(n))
+		blocks := binary.LittleEndian.Uint32(host.Bytes)
+		return c.s.Launch(kernel, driver.Config{Grid: driver.D1(blocks), Block: driver.D1(childBlock), N: int64(n)}, out, sizes, starts, owners)
 	}, nil
 }

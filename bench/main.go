@@ -89,6 +89,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		errs = append(errs, results.keep(before))
 	}
 	results.setCeiling()
+	results.setExamples()
 	if err := writeText(stdout, results); err != nil {
 		errs = append(errs, err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -88,6 +89,34 @@ func (r *Results) keep(before Results) error {
 	}
 	r.Rows = rows
 	return nil
+}
+
+// setExamples adds the geometric means of the examples, once all of them have a peer.
+func (r *Results) setExamples() {
+	const id = "agg/examples"
+	r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.ID == id })
+	var ours, peers float64
+	mean := Row{ID: id, Unit: "calls/s"}
+	last := -1
+	for i, row := range r.Rows {
+		if !strings.HasPrefix(row.ID, id+"/") {
+			continue
+		}
+		if row.Peer == "" {
+			return
+		}
+		ours, peers = ours+math.Log(row.OursMS), peers+math.Log(row.PeerMS)
+		mean.Peer, mean.Commit = row.Peer, row.Commit
+		mean.N++
+		last = i
+	}
+	if mean.N < int64(len(exampleProblems)) {
+		return
+	}
+	n := float64(mean.N)
+	mean.OursMS, mean.PeerMS, mean.Ratio = rounded(math.Exp(ours/n)), rounded(math.Exp(peers/n)), rounded(math.Exp((peers-ours)/n))
+	mean.Rate = rounded(1000 / mean.OursMS)
+	r.Rows = slices.Insert(r.Rows, last+1, mean)
 }
 
 // setCeiling sets each figure's part of what a copy moves, by the faster of our

@@ -56,6 +56,30 @@ func TestCeilingIsTheFasterCopy(t *testing.T) {
 	assert.Zero(t, rows(1).Rows[2].OfCeiling, "another unit")
 }
 
+// TestExamplesAreTheGeometricMean has a mean of all examples, and none of some.
+func TestExamplesAreTheGeometricMean(t *testing.T) {
+	r := Results{}
+	for i, e := range exampleProblems {
+		ours, peer := 1.0, 4.0
+		if i%2 == 1 {
+			ours, peer = 4, 64
+		}
+		r.Rows = append(r.Rows, Row{ID: "agg/examples/" + e.name, OursMS: ours, Peer: "p", PeerMS: peer}, Row{ID: "agg/plain/" + e.name, OursMS: 9})
+	}
+	n := len(r.Rows)
+	for range 2 { // the second time there is one already
+		r.setExamples()
+		require.Len(t, r.Rows, n+1)
+		assert.Equal(t, Row{ID: "agg/examples", N: 6, OursMS: 2, Rate: 500, Unit: "calls/s", Peer: "p", PeerMS: 16, Ratio: 8}, *r.row("agg/examples"))
+	}
+	r.row("agg/examples/bezier").Peer = ""
+	r.setExamples()
+	assert.Nil(t, r.row("agg/examples"), "one has no peer")
+	r.Rows = r.Rows[:4]
+	r.setExamples()
+	assert.Len(t, r.Rows, 4)
+}
+
 func TestKeep(t *testing.T) {
 	before := Results{Machine: map[string]string{"gpu": "a"}, Rows: []Row{{ID: "x", N: 1}, {ID: "y", N: 1}}}
 	now := Results{Machine: map[string]string{"gpu": "a"}, Rows: []Row{{ID: "z", N: 2}, {ID: "y", N: 2}}}

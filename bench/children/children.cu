@@ -34,31 +34,26 @@ extern "C" __global__ void parent_grid(ChildQueue *q, uint32_t *out, uint32_t n)
 extern "C" __global__ void parent_block(ChildQueue *q, uint32_t *out, uint32_t n) { ask<Granularity::block>(q, out, n); }
 extern "C" __global__ void parent_warp(ChildQueue *q, uint32_t *out, uint32_t n) { ask<Granularity::warp>(q, out, n); }
 
-// The same by hand: a parent that leaves each child's size and blocks at its own
-// place, and one kernel for all children's blocks, of which starts are the sums.
-extern "C" __global__ void hand_parent(uint32_t n, uint32_t *sizes, uint64_t *blocks, uint64_t *total) {
-    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+// The same by hand: a parent that leaves each child's size at its own place, its
+// first block, and for each block whose it is; and one kernel for all blocks.
+extern "C" __global__ void hand_parent(uint32_t n, uint32_t *sizes, uint32_t *starts, uint32_t *owners, uint32_t *total) {
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % warp_size;
     const uint32_t size = 1 + uint32_t(hash(i) % 1023);
-    const uint64_t b = i < n ? ceil_div(size, block) : 0;
-    if (i < n) {
-        sizes[i] = size;
-        blocks[i] = b;
-    }
-    const uint64_t sum = warp_reduce<Sum<uint64_t>>(b);
-    if (threadIdx.x % warp_size == 0) atomic_add(total, sum);
+    const uint32_t blocks = i < n ? ceil_div(size, block) : 0;
+    const uint32_t end = warp_scan<Sum<uint32_t>>(blocks, lane), all = shuffle(end, warp_size - 1);
+    uint32_t first = 0;
+    if (lane == 0 && all > 0) first = atomic_add(total, all);
+    first = shuffle(first, 0) + end - blocks;
+    if (i >= n) return;
+    sizes[i] = size;
+    starts[i] = first;
+    for (uint32_t b = 0; b < blocks; b++) owners[first + b] = i; // at most 8
 }
 
-extern "C" __global__ void __launch_bounds__(block) hand_children(uint32_t *out, const uint32_t *sizes, const uint64_t *starts, uint32_t n) {
-    const uint32_t lane = threadIdx.x % warp_size;
-    uint32_t low = 0, high = n;
-    while (high - low > 1) {
-        const uint32_t step = ceil_div(high - low, warp_size), at = low + lane * step;
-        const uint32_t before = __popc(__ballot_sync(full_warp, at < high && starts[at] <= blockIdx.x));
-        low += (before - 1) * step;
-        high = minimum(high, low + step);
-    }
-    const uint32_t t = uint32_t(blockIdx.x - starts[low]) * blockDim.x + threadIdx.x;
-    if (t < sizes[low]) out[uint64_t(low) * room + t] = low + t;
+extern "C" __global__ void __launch_bounds__(block) hand_children(uint32_t *out, const uint32_t *sizes, const uint32_t *starts, const uint32_t *owners) {
+    const uint32_t i = owners[blockIdx.x];
+    const uint32_t t = (blockIdx.x - starts[i]) * block + threadIdx.x;
+    if (t < sizes[i]) out[uint64_t(i) * room + t] = i + t;
 }
 
 // add_one is bound by memory.

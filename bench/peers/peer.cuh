@@ -9,8 +9,9 @@
 //            that begins at k is the one before it, 0 at first, plus
 //            1 + (hash(k) >> 32) % 255, modulo 256.
 //
-// A figure is the median time of 5 to 101 repetitions after a warm-up, by CUDA
-// events around the work, with all memory held before. The stream is held by a
+// A figure is the median time of 5 to 101 repetitions after a warm-up, of 3 where
+// the warm-up took more than half a second, of one where it took more than three, by
+// CUDA events around the work, with all memory held before. The stream is held by a
 // kernel until the work stands behind it, so that the time is the device's and
 // not the host's, except where the work itself waits on the host. A repetition
 // of small work is a batch of calls, and its time is divided by their number.
@@ -190,11 +191,14 @@ inline double measure(const Figure &f, const std::function<void(size_t slot)> &c
     cudaEvent_t start, stop;
     CHECK(cudaEventCreate(&start));
     CHECK(cudaEventCreate(&stop));
+    const auto warm_up = Clock::now();
     for (size_t slot = 0; slot < f.slots; slot++) call(slot);
     CHECK(cudaDeviceSynchronize());
+    const auto took = Clock::now() - warm_up;
+    const size_t least = took > std::chrono::seconds(3) ? 1 : took > std::chrono::milliseconds(500) ? 3 : 5;
     std::vector<double> times;
     size_t slot = 0;
-    for (const auto begin = Clock::now(); times.size() < 5 || (times.size() < 101 && Clock::now() - begin < std::chrono::seconds(2));) {
+    for (const auto begin = Clock::now(); times.size() < least || (times.size() < 101 && Clock::now() - begin < std::chrono::seconds(2));) {
         if (!f.waits) {
             hold<<<1, 1>>>(hold_ns);
             LAUNCHED();

@@ -1,10 +1,10 @@
 // Package aggregate rewrites PTX so that many launches of a kernel become one.
 //
 // The rewritten kernel is launched once over the sum of the children's grids.
-// Each of its blocks finds the child that it belongs to, by a search in the
-// prefix sums of the children's block counts, and sees that child's arguments,
-// grid, block, blockIdx and threadIdx; threads beyond the child's block end at
-// once. This is launch aggregation as in El Hajj, Gómez-Luna, Li, Chang, Milojicic
+// Each of its blocks finds the child that it belongs to, in a table of the blocks'
+// owners where there is one, else by a search in the prefix sums of the children's
+// block counts, and sees that child's arguments, grid, block, blockIdx and
+// threadIdx; threads beyond the child's block end at once. This is launch aggregation as in El Hajj, Gómez-Luna, Li, Chang, Milojicic
 // and Hwu, KLAP: Kernel launch aggregation and promotion for optimizing dynamic
 // parallelism, MICRO 2016, made on PTX at load time instead of on source text.
 //
@@ -56,13 +56,16 @@ func (e *Entry) Bytes() int {
 }
 
 // ConfigBytes is the size of a child's configuration in device memory: the grid's
-// and the block's three sizes and the bytes of dynamic shared memory, each
-// 32 bits, and 32 bits of zero.
+// and the block's three sizes, the bytes of dynamic shared memory and the number of
+// the thread that asked for it, each 32 bits.
 const ConfigBytes = 32
 
-// PutConfig writes a child's configuration to b.
+// NoParent is the number of the thread where no thread of a kernel has asked.
+const NoParent = 1<<32 - 1
+
+// PutConfig writes a child's configuration to b, with no parent.
 func PutConfig(b []byte, c driver.Config) {
-	for i, v := range [8]uint32{c.Grid.X, c.Grid.Y, c.Grid.Z, c.Block.X, c.Block.Y, c.Block.Z, uint32(c.Shared), 0} {
+	for i, v := range [8]uint32{c.Grid.X, c.Grid.Y, c.Grid.Z, c.Block.X, c.Block.Y, c.Block.Z, uint32(c.Shared), NoParent} {
 		binary.LittleEndian.PutUint32(b[4*i:], v)
 	}
 }
@@ -75,6 +78,9 @@ func GetConfig(b []byte) driver.Config {
 	}
 	return driver.Config{Grid: driver.Dim3{X: v[0], Y: v[1], Z: v[2]}, Block: driver.Dim3{X: v[3], Y: v[4], Z: v[5]}, Shared: int64(v[6])}
 }
+
+// Parent is the number of the thread that asked for the child of a configuration.
+func Parent(b []byte) uint32 { return binary.LittleEndian.Uint32(b[28:]) }
 
 // Column is where the children's values of something lie: child c's is at
 // Base + c·Stride. What is equal for all children is there once, with stride 0.
@@ -90,18 +96,24 @@ type Launch struct {
 	// First and End are the range of blocks of this launch, counted over all
 	// children.
 	First, End uint64
-	// Starts has a uint64 for each child: the sum of the blocks of those before
-	// it. It is 0 where all children have Blocks blocks each.
-	Starts  driver.Ptr
-	Blocks  uint64
-	Configs Column
-	Args    []Column // one for each of Entry.Params
+	// Starts has a uint64 for each child: the number of its first block, which is
+	// the sum of the blocks of those before it unless there are Owners. It is 0 where
+	// all children have Blocks blocks each.
+	Starts driver.Ptr
+	Blocks uint64
+	// Owners has a uint32 for each block, the child that it is of; or is 0. Children
+	// is not used then, and where Limit is not 0 it is the address of a uint64, and
+	// blocks at and beyond that number end at once: for launches that are made
+	// before the number of blocks is known.
+	Owners, Limit driver.Ptr
+	Configs       Column
+	Args          []Column // one for each of Entry.Params
 }
 
 // Pack returns the parameter block, which the caller releases.
 func (l *Launch) Pack() *driver.Args {
 	a := driver.NewArgs().Uint32(l.Children).Uint32(l.Configs.Stride)
-	a.Uint64(l.First).Uint64(l.End).Ptr(l.Starts).Uint64(l.Blocks).Ptr(l.Configs.Base)
+	a.Uint64(l.First).Uint64(l.End).Ptr(l.Starts).Uint64(l.Blocks).Ptr(l.Owners).Ptr(l.Limit).Ptr(l.Configs.Base)
 	for _, c := range l.Args {
 		a.Ptr(c.Base)
 	}
@@ -115,7 +127,8 @@ func (l *Launch) Pack() *driver.Args {
 func Unpack(r *driver.ArgReader, params int) Launch {
 	l := Launch{Children: r.Uint32()}
 	l.Configs.Stride = r.Uint32()
-	l.First, l.End, l.Starts, l.Blocks, l.Configs.Base = r.Uint64(), r.Uint64(), r.Ptr(), r.Uint64(), r.Ptr()
+	l.First, l.End, l.Starts, l.Blocks = r.Uint64(), r.Uint64(), r.Ptr(), r.Uint64()
+	l.Owners, l.Limit, l.Configs.Base = r.Ptr(), r.Ptr(), r.Ptr()
 	l.Args = make([]Column, params)
 	for i := range l.Args {
 		l.Args[i].Base = r.Ptr()

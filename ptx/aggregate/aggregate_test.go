@@ -141,8 +141,10 @@ func TestEqualsSeparateLaunches(t *testing.T) {
 						if part > 0 && n > 32 {
 							continue
 						}
-						got := run(func(list []child) error { return rig.together(rig.kernel(m, e.Name), e, list, part) })
-						require.True(t, bytes.Equal(want, got), "%d children, %d blocks a launch: %v", n, part, list)
+						for _, owned := range []bool{false, true} {
+							got := run(func(list []child) error { return rig.together(rig.kernel(m, e.Name), e, list, part, owned) })
+							require.True(t, bytes.Equal(want, got), "%d children, owned %v, %d blocks a launch: %v", n, owned, part, list)
+						}
 					}
 					kept := run(func(list []child) error { return rig.separate(rig.kernel(m, fam.kernel), e, list) })
 					require.True(t, bytes.Equal(want, kept), "the entry that is kept")
@@ -174,7 +176,7 @@ func TestManyChildren(t *testing.T) {
 			list[i].Grid.X = 0
 		}
 	}
-	require.NoError(t, rig.together(rig.kernel(m, entries[0].Name), entries[0], list, 0))
+	require.NoError(t, rig.together(rig.kernel(m, entries[0].Name), entries[0], list, 0, false))
 	got := rig.download(out, 4*n)
 	for i, c := range list {
 		want := uint32(i)
@@ -205,7 +207,7 @@ func TestRefusals(t *testing.T) {
 		{".entry k() { .reg .pred %p<2>; .reg .b64 %d<2>;\n isspacep.param %p1, %d1; ret; }", "m.ptx:5:2: isspacep.param: a child's parameters are in global memory"},
 		{".entry k() { ret; } .entry k_aggregated() { ret; }", "m.ptx:4:1: the module has a k_aggregated of its own"},
 		{".entry k() { .reg .b32 %r<5>;\nmov.v4.u32 {%r1,%r2,%r3,%r4}, %tid; ret; }", "m.ptx:5:31: %tid as a vector"},
-		{".entry k(" + strings.Repeat(".param .u8 a,", 338) + ".param .u8 b) { ret; }", "m.ptx:4:1: 339 parameters; the most is 337"},
+		{".entry k(" + strings.Repeat(".param .u8 a,", 338) + ".param .u8 b) { ret; }", "m.ptx:4:1: 339 parameters; the most is 336"},
 		{".entry k() { ret; } .func g() { ret; }", ""},
 	} {
 		f, err := ast.Parse("m.ptx", []byte(head+c.text))

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ptxrun/ptxrun/ptx/ast"
@@ -37,11 +38,56 @@ type body struct {
 	// hidden counts the inner declarations that a name has now; local those of
 	// them that are parameters of calls.
 	hidden, local map[string]int
-	used          map[string]bool // registers of position, and "p1", … for parameters
+	// used are registers of position, "p1", … for the addresses of parameters, and
+	// "v1", … for their values.
+	used map[string]bool
+
+	sizes  map[int]int    // of parameters of one value, in bytes
+	widths map[string]int // of registers in bytes, by the name that they are declared with; 0 if those differ
+	early  int            // bytes of arguments that are loaded before the body
 }
 
+// mostEarly bounds the bytes of registers that arguments take from before the body
+// on. In a kernel that is not aggregated they are in constant memory and take none.
+const mostEarly = 16 * 4
+
 func (r *rewriter) newBody(f *ast.Func) *body {
-	return &body{rewriter: r, entry: f.Entry, params: map[string]int{}, hidden: map[string]int{}, local: map[string]int{}, used: map[string]bool{}}
+	b := &body{rewriter: r, entry: f.Entry, params: map[string]int{}, hidden: map[string]int{}, local: map[string]int{}, used: map[string]bool{},
+		sizes: map[int]int{}, widths: map[string]int{}}
+	if f.Entry && f.Body != nil {
+		b.declared(f.Body)
+	}
+	return b
+}
+
+// declared notes the widths of all registers of a block.
+func (b *body) declared(block *ast.Block) {
+	for _, s := range block.Stmts {
+		switch s := s.(type) {
+		case *ast.Block:
+			b.declared(s)
+		case *ast.Var:
+			if s.Space != "reg" {
+				continue
+			}
+			bytes := 0
+			if s.Vector == 0 && s.Type != "pred" {
+				bytes = int(s.Bytes())
+			}
+			if old, seen := b.widths[s.Name]; seen && old != bytes {
+				bytes = 0
+			}
+			b.widths[s.Name] = bytes
+		}
+	}
+}
+
+// width is the bytes of a register, or 0 where that is not certain.
+func (b *body) width(name string) int {
+	if n, ok := b.widths[name]; ok {
+		return n
+	}
+	return b.widths[strings.TrimRight(name, "0123456789")]
 }
 
 func (b *body) register(name string) string { return "%" + b.prefix + name }
@@ -165,9 +211,30 @@ func (b *body) load(in *ast.Instr) bool {
 	}
 	in.Mods = mods
 	if n := b.param(id.Name); n > 0 {
+		if v := valueRegister(n); weak && a.Offset == 0 && b.loadsAll(in, n) && (b.used[v] || b.early+b.sizes[n] <= mostEarly) {
+			if !b.used[v] {
+				b.early += b.sizes[n]
+			}
+			b.address(id.Pos, n)
+			in.Name, in.Mods = "mov", []string{"b" + strconv.Itoa(8*b.sizes[n])}
+			in.Args = []ast.Operand{in.Args[0], b.use(id.Pos, v)}
+			return true
+		}
 		in.Args = []ast.Operand{in.Args[0], &ast.Address{Pos: a.Pos, Base: b.address(id.Pos, n), Offset: a.Offset}}
 	}
 	return true
+}
+
+// loadsAll reports whether a load is of all of parameter n, of 32 or 64 bits, to a
+// register as wide, so that a move can stand for it.
+func (b *body) loadsAll(in *ast.Instr, n int) bool {
+	to, ok := in.Args[0].(*ast.Ident)
+	size := b.sizes[n]
+	if !ok || to.Part != "" || b.width(to.Name) != size || size != 4 && size != 8 {
+		return false
+	}
+	typ := in.Mods[len(in.Mods)-1]
+	return isTyped(typ) && typ[0] != 'v' && typ[1:] == strconv.Itoa(8*size)
 }
 
 // isTyped reports whether a modifier says what is loaded, not how.

@@ -25,6 +25,8 @@ func (t *text) linef(format string, args ...any) { t.line(fmt.Sprintf(format, ar
 
 func paramRegister(n int) string { return "p" + strconv.Itoa(n) }
 
+func valueRegister(n int) string { return "v" + strconv.Itoa(n) }
+
 // any reports whether one of the registers is used.
 func (b *body) any(names ...string) bool {
 	for _, n := range names {
@@ -36,8 +38,11 @@ func (b *body) any(names ...string) bool {
 }
 
 // prologue is the entry's head, parameters, and what comes before its body: each
-// warp finds its block's child by itself, with as many probes at a time as it has
-// lanes. Blocks are of whole warps, so that all lanes are there to probe.
+// warp finds its block's child by itself, in the table of owners, or with as many
+// probes at a time as it has lanes. Blocks are of whole warps, so that all lanes are
+// there to probe. Then all that the child's number leads to, its first block, its
+// configuration and its arguments, is loaded at a time, because a short child's time
+// is that of the loads that wait for each other.
 //
 // A thread beyond the child's block leaves by exit before it has come to any
 // barrier of the body. The ISA promises that a barrier of the block is not held
@@ -45,7 +50,7 @@ func (b *body) any(names ...string) bool {
 func (b *body) prologue(e *Entry, record bool) string {
 	t := &text{prefix: b.prefix}
 	t.line(".entry k(.param .u32 ~children, .param .u32 ~config_stride, .param .u64 ~first, .param .u64 ~end,")
-	t.line("\t.param .u64 ~starts, .param .u64 ~blocks, .param .u64 ~configs")
+	t.line("\t.param .u64 ~starts, .param .u64 ~blocks, .param .u64 ~owners, .param .u64 ~limit, .param .u64 ~configs")
 	for i := range e.Params {
 		t.linef("\t, .param .u64 ~base_%d", i+1)
 	}
@@ -67,8 +72,26 @@ $~again:
 	setp.ge.u64 %~p, %~block, %~end_r;
 	@%~p bra.uni $~done;`)
 	}
-	t.line(`	ld.param.u64 %~starts_r, [~starts];
-	setp.eq.s64 %~p, %~starts_r, 0;
+	leave := "exit"
+	if e.Coarse {
+		leave = "bra $~done"
+	}
+	t.linef(`	ld.param.u64 %%~starts_r, [~starts];
+	ld.param.u64 %%~a, [~owners];
+	setp.eq.s64 %%~p, %%~a, 0;
+	@%%~p bra.uni $~unowned;
+	shl.b64 %%~s, %%~block, 2;
+	add.s64 %%~a, %%~a, %%~s;
+	ld.global.nc.u32 %%~child, [%%~a];
+	ld.param.u64 %%~a, [~limit];
+	setp.ne.s64 %%~in, %%~a, 0;
+	mov.u64 %%~s, -1;
+	@%%~in ld.global.nc.u64 %%~s, [%%~a];
+	setp.ge.u64 %%~p, %%~block, %%~s;
+	@%%~p %s;
+	bra.uni $~found;
+$~unowned:`, leave)
+	t.line(`	setp.eq.s64 %~p, %~starts_r, 0;
 	@%~p bra.uni $~equal;
 	// The child is in [child, hi), and its first block is at or before ours.
 	mov.u32 %~lane, %laneid;
@@ -96,23 +119,22 @@ $~search:
 $~found:
 	mad.wide.u32 %~a, %~child, 8, %~starts_r;
 	ld.global.nc.u64 %~s, [%~a];
-	sub.s64 %~local, %~block, %~s;
 	bra.uni $~have;
 $~equal:
 	ld.param.u64 %~blocks_r, [~blocks];
 	mov.u32 %~child, 0;
-	mov.u64 %~local, %~block;
+	mov.u64 %~s, 0;
 	setp.lt.u64 %~p, %~block, %~blocks_r;
 	@%~p bra.uni $~have;
 	cvt.u32.u64 %~child, %~block;
-	mov.u64 %~local, 0;
+	mov.u64 %~s, %~block;
 	setp.eq.s64 %~p, %~blocks_r, 1;
 	@%~p bra.uni $~have;
 	div.u64 %~s, %~block, %~blocks_r;
 	cvt.u32.u64 %~child, %~s;
 	mul.lo.s64 %~s, %~s, %~blocks_r;
-	sub.s64 %~local, %~block, %~s;
 $~have:
+	// s is the child's first block. What follows waits for nothing but the child.
 	ld.param.u64 %~a, [~configs];
 	ld.param.u32 %~t, [~config_stride];
 	mad.wide.u32 %~a, %~child, %~t, %~a;
@@ -122,10 +144,14 @@ $~have:
 		if r := paramRegister(i + 1); b.used[r] {
 			t.linef("\tld.param.u64 %%~%s, [~base_%d];\n\tld.param.u32 %%~t, [~stride_%d];", r, i+1, i+1)
 			t.linef("\tmad.wide.u32 %%~%s, %%~child, %%~t, %%~%s;", r, r)
+			if v := valueRegister(i + 1); b.used[v] {
+				t.linef("\tld.global.nc.b%d %%~%s, [%%~%s];", 8*e.Params[i].Size, v, r)
+			}
 		}
 	}
 	if record || b.any("ctaid_x", "ctaid_y", "ctaid_z") {
-		t.line(`	cvt.u32.u64 %~ctaid_x, %~local;
+		t.line(`	sub.s64 %~local, %~block, %~s;
+	cvt.u32.u64 %~ctaid_x, %~local;
 	mov.u32 %~ctaid_y, 0;
 	mov.u32 %~ctaid_z, 0;
 	mul.lo.s32 %~t, %~nctaid_y, %~nctaid_z;
@@ -172,6 +198,9 @@ func (b *body) registers(t *text) {
 	for n := 1; n <= len(b.params); n++ {
 		if r := paramRegister(n); b.used[r] {
 			t.linef("\t.reg .b64 %%~%s;", r)
+		}
+		if v := valueRegister(n); b.used[v] {
+			t.linef("\t.reg .b%d %%~%s;", 8*b.sizes[n], v)
 		}
 	}
 }

@@ -246,8 +246,8 @@ func (r *rewriter) describe(kernel string) (e *Entry, err error) {
 }
 
 // maxParams is how many columns fit into the 4096 bytes of parameters that every
-// PTX version allows: 48 bytes of the launch, 12 for each.
-const maxParams = (4096 - 48) / 12
+// PTX version allows: 64 bytes of the launch, 12 for each.
+const maxParams = (4096 - 64) / 12
 
 // dims reads the sizes of .maxntid and .reqntid.
 func (r *rewriter) dims(d *ast.Directive) driver.Dim3 {
@@ -286,6 +286,9 @@ func (r *rewriter) entry(e *Entry) *ast.Func {
 			r.refuse(f.Params[i].Pos, "two parameters with the name %s", p.Name)
 		}
 		b.params[p.Name] = i + 1
+		if v := f.Params[i]; v.Vector == 0 && len(v.Dims) == 0 && p.Align >= p.Size {
+			b.sizes[i+1] = p.Size
+		}
 	}
 	if r.coarse {
 		r.checkCoarse(f, functions)

@@ -109,7 +109,9 @@ func (r *rig) separate(k driver.Kernel, e *aggregate.Entry, children []child) er
 }
 
 // together launches the children as one, or as several over parts of the blocks.
-func (r *rig) together(k driver.Kernel, e *aggregate.Entry, children []child, part uint64) error {
+// If owned is set there is a table of owners, the last child's blocks are the first,
+// and more blocks are launched than there are.
+func (r *rig) together(k driver.Kernel, e *aggregate.Entry, children []child, part uint64, owned bool) error {
 	var starts, configs []byte
 	var blocks, threads, shared uint64
 	equal := true
@@ -128,9 +130,26 @@ func (r *rig) together(k driver.Kernel, e *aggregate.Entry, children []child, pa
 		return nil
 	}
 	l := aggregate.Launch{Children: uint32(len(children)), Configs: aggregate.Column{Base: r.upload(configs), Stride: aggregate.ConfigBytes}}
-	if equal {
+	end := blocks
+	switch {
+	case owned:
+		var owners []byte
+		first := make([]uint64, len(children))
+		for i := len(children) - 1; i >= 0; i-- {
+			first[i] = uint64(len(owners) / 4)
+			for range children[i].Grid.Count() {
+				owners = append(owners, word(uint32(i))...)
+			}
+		}
+		starts = nil
+		for _, f := range first {
+			starts = append(starts, word(f)...)
+		}
+		end += 5
+		l.Children, l.Starts, l.Owners, l.Limit = 0, r.upload(starts), r.upload(append(owners, make([]byte, 4*5)...)), r.upload(word(blocks))
+	case equal:
 		l.Blocks = children[0].Grid.Count()
-	} else {
+	default:
 		l.Starts = r.upload(starts)
 	}
 	for i, p := range e.Params {
@@ -148,10 +167,10 @@ func (r *rig) together(k driver.Kernel, e *aggregate.Entry, children []child, pa
 		l.Args = append(l.Args, col)
 	}
 	if part == 0 {
-		part = blocks
+		part = end
 	}
-	for l.First = 0; l.First < blocks; l.First = l.End {
-		l.End = min(l.First+part, blocks)
+	for l.First = 0; l.First < end; l.First = l.End {
+		l.End = min(l.First+part, end)
 		grid := l.End - l.First
 		if e.Coarse {
 			grid = (grid + 2) / 3

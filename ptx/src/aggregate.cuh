@@ -17,13 +17,19 @@ namespace ptxrun {
 
 enum class Granularity { warp, block, grid };
 
-// ChildConfig is a child's grid and block and its bytes of dynamic shared memory;
-// as aggregate.PutConfig in Go.
+// ChildConfig is a child's grid and block, its bytes of dynamic shared memory and
+// the number of the thread that asked for it; as aggregate.PutConfig in Go.
 struct ChildConfig {
-    uint32_t grid[3], block[3], shared, zero;
+    uint32_t grid[3], block[3], shared, parent;
 
     __device__ __forceinline__ uint64_t blocks() const { return uint64_t(grid[0]) * grid[1] * grid[2]; }
     __device__ __forceinline__ uint64_t threads() const { return uint64_t(block[0]) * block[1] * block[2]; }
+    __device__ __forceinline__ bool empty() const { return grid[0] == 0 || grid[1] == 0 || grid[2] == 0; }
+    // fits is whether CUDA's devices have such grids and blocks.
+    __device__ __forceinline__ bool fits() const {
+        return grid[0] <= 0x7fffffff && grid[1] <= 65535 && grid[2] <= 65535 && block[0] <= 1024 && block[1] <= 1024 && block[2] <= 64 &&
+               threads() > 0 && threads() <= 1024;
+    }
 };
 
 // child_config is a configuration in one dimension.
@@ -38,16 +44,28 @@ struct ChildGroup {
 };
 
 // ChildQueue is what the host reads; as queueHeader in Go. Children beyond the
-// capacity are counted and not written.
+// capacity are counted and not written. Blocks of children of the granularity grid
+// have numbers, a child's one after the other, and owners says whose they are, for
+// as many as it has room.
 struct ChildQueue {
     uint64_t count, blocks, groups, capacity;
     uint32_t threads, shared; // the most that a child asks for
     uint32_t arg_bytes;       // of the child kernel's parameters
     uint32_t wrong;           // a sizeof(Args) that differs
     ChildConfig *configs;
-    uint64_t *starts; // a child's blocks, or in groups the blocks of those before it
+    uint64_t *starts; // a child's first block, in groups counted from the group's
     uint8_t *args;
     ChildGroup *group;
+    uint32_t *owners;
+    uint64_t room;
+};
+
+// TakenQueue is a queue's state when its children are launched, and the end of
+// those of its blocks that the launch made ahead of the host's look may run; as
+// takenQueue in Go.
+struct TakenQueue {
+    ChildQueue queue;
+    uint64_t end;
 };
 
 // Recorded is what some threads record together.
@@ -63,22 +81,52 @@ struct Recorded {
     }
 };
 
-// reserve takes places in the queue and returns the first. A group of its own is
-// noted unless that is of the whole grid.
+// Reserved are the first of the places in the queue and, of a whole grid's
+// children, of the blocks that one reservation has.
+struct Reserved {
+    uint64_t place, block;
+};
+
+// reserve takes places in the queue. A group of its own is noted unless that is of
+// the whole grid.
 template <Granularity granularity>
-__device__ __forceinline__ uint64_t reserve(ChildQueue *q, const Recorded &all) {
-    const uint64_t first = atomic_add(&q->count, uint64_t(all.count));
+__device__ __forceinline__ Reserved reserve(ChildQueue *q, const Recorded &all) {
+    Reserved first = {atomic_add(&q->count, uint64_t(all.count)), 0};
     // Most find the maxima there already.
     if (load_relaxed(&q->threads) < all.threads) atomic_max(&q->threads, all.threads);
     if (load_relaxed(&q->shared) < all.shared) atomic_max(&q->shared, all.shared);
     if (granularity == Granularity::grid) {
-        atomic_add(&q->blocks, all.blocks);
+        first.block = atomic_add(&q->blocks, all.blocks);
     } else {
         const uint64_t group = atomic_add(&q->groups, uint64_t(1));
-        if (first + all.count <= q->capacity && group < q->capacity)
-            q->group[group] = ChildGroup{first, all.blocks, all.count, all.threads, all.shared, 0};
+        if (first.place + all.count <= q->capacity && group < q->capacity)
+            q->group[group] = ChildGroup{first.place, all.blocks, all.count, all.threads, all.shared, 0};
     }
     return first;
+}
+
+// most_owned bounds the blocks whose owners a warp notes. With more, which take
+// longer to note than to search for, the queue has no room, and the host sees to it.
+constexpr uint64_t most_owned = 1 << 16;
+
+// own notes the owners of a warp's blocks, which begin at first. A lane's child has
+// the place and ends before the block end of those; last is the warp's last lane.
+// Lanes share the blocks out evenly, whatever the children's sizes.
+__device__ __forceinline__ void own(ChildQueue *q, uint64_t first, uint64_t end, uint32_t place, int last, unsigned lane) {
+    const uint64_t all = shuffle(end, last);
+    if (all > most_owned && lane == 0) store_relaxed(&q->room, uint64_t(0));
+    if (all > most_owned || first + all > load_relaxed(&q->room)) return;
+    const uint32_t n = uint32_t(all), ends = uint32_t(end);
+    for (uint32_t at = 0; at < n; at += last + 1) {
+        const uint32_t block = at + lane;
+        int owner = 0; // the lanes whose children end at or before the block
+#pragma unroll
+        for (int step = warp_size / 2; step > 0; step /= 2) {
+            if (shuffle(ends, minimum(owner + step - 1, last)) <= block) owner += step;
+        }
+        const uint32_t child = shuffle(place, minimum(owner, last));
+        if (block < n) q->owners[first + block] = child;
+    }
 }
 
 // launch records a child for each thread that wants one; a child of no blocks is
@@ -93,11 +141,10 @@ __device__ void launch(ChildQueue *q, bool wanted, const ChildConfig &config, co
     }
     const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     const unsigned lane = thread % warp_size;
-    wanted = wanted && config.blocks() > 0;
-    const uint64_t threads = config.threads();
+    wanted = wanted && !config.empty();
     const unsigned there = __ballot_sync(full_warp, 1), wants = __ballot_sync(full_warp, wanted);
-    // A block that no device takes is left for the host to refuse.
-    const uint32_t most = threads == 0 || threads > 1024 ? 0xffffffff : uint32_t(threads);
+    // What no device takes is left for the host to refuse.
+    const uint32_t most = config.fits() ? uint32_t(config.threads()) : 0xffffffff;
     const uint64_t blocks = warp_scan<Sum<uint64_t>>(wanted ? config.blocks() : 0, lane);
     const int last = latest(there);
     const Recorded warp = {
@@ -106,7 +153,8 @@ __device__ void launch(ChildQueue *q, bool wanted, const ChildConfig &config, co
         shuffle(warp_scan<Max<uint32_t>>(wanted ? most : 0, lane), last),
         shuffle(warp_scan<Max<uint32_t>>(wanted ? config.shared : 0, lane), last),
     };
-    uint64_t start = wanted ? blocks - config.blocks() : 0, first = 0;
+    uint64_t start = wanted ? blocks - config.blocks() : 0;
+    Reserved first = {};
     if (granularity == Granularity::block) {
         __shared__ Recorded warps[warp_size];
         __shared__ uint64_t shared_first;
@@ -118,19 +166,24 @@ __device__ void launch(ChildQueue *q, bool wanted, const ChildConfig &config, co
             if (w == thread / warp_size) before = all;
             all.add(warps[w]);
         }
-        if (thread == 0 && all.count > 0) shared_first = reserve<granularity>(q, all);
+        if (thread == 0 && all.count > 0) shared_first = reserve<granularity>(q, all).place;
         __syncthreads();
-        if (all.count > 0) first = shared_first + before.count;
+        if (all.count > 0) first.place = shared_first + before.count;
         start += before.blocks;
         __syncthreads(); // the next call writes there again
     } else if (wants != 0) {
         if (lane == 0) first = reserve<granularity>(q, warp);
         first = shuffle(first, 0);
     }
-    const uint64_t place = first + __popc(wants & ((1u << lane) - 1));
+    const uint64_t place = first.place + __popc(wants & ((1u << lane) - 1));
+    if (granularity == Granularity::grid && wants != 0 && first.place + warp.count <= q->capacity)
+        own(q, first.block, blocks, uint32_t(place), last, lane);
     if (wanted && place < q->capacity) {
-        q->configs[place] = config;
-        q->starts[place] = granularity == Granularity::grid ? config.blocks() : start;
+        const unsigned in_grid = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+        ChildConfig c = config;
+        c.parent = thread + blockDim.x * blockDim.y * blockDim.z * in_grid;
+        q->configs[place] = c;
+        q->starts[place] = first.block + start;
         reinterpret_cast<Args *>(q->args)[place] = args;
     }
 }

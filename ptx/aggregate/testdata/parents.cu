@@ -42,9 +42,18 @@ extern "C" __global__ void parent_wrong(ChildQueue *q) {
     ptxrun::launch<Granularity::grid>(q, true, ptxrun::child_config(1, 1), uint64_t(1));
 }
 
-// Records a block that no device takes.
-extern "C" __global__ void parent_large(ChildQueue *q, uint32_t *out) {
-    ptxrun::launch<Granularity::grid>(q, threadIdx.x == 1, ptxrun::child_config(1, 2000), AddArgs{out, 1, 1});
+// Thread 1 records a grid and a block that no device takes, the others good ones.
+extern "C" __global__ void parent_large(ChildQueue *q, uint32_t *out, uint32_t grid_x, uint32_t grid_y, uint32_t block_x, uint32_t block_z) {
+    ptxrun::ChildConfig c = ptxrun::child_config(1, 1);
+    if (threadIdx.x == 1) c = ptxrun::ChildConfig{{grid_x, grid_y, 1}, {block_x, 1, block_z}, 0, 0};
+    ptxrun::launch<Granularity::grid>(q, threadIdx.x < 3, c, AddArgs{out, 1, 1});
+}
+
+// Each of n threads records a child of the given blocks of four threads, of which
+// out[4 · block] and so on are the thread's.
+extern "C" __global__ void parent_even(ChildQueue *q, uint32_t *out, uint32_t n, uint32_t blocks) {
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    ptxrun::launch<Granularity::grid>(q, i < n, ptxrun::child_config(blocks, 4), AddArgs{out + uint64_t(i) * blocks * 4, blocks * 4, i});
 }
 
 // Records at two granularities.
