@@ -232,7 +232,7 @@ struct alignas(16) LCSBand {
         if (lane < lanes) {
             const uint32_t rows_here = valid[lane];
             for (unsigned i = 0; i < 32; i++) {
-                if (rows_here >> i & 1) match()[alphabet.code(alphabet.letters[lane * 32 + i]) * lanes + lane] |= 1u << i;
+                if (rows_here >> i & 1) shared_or(match() + alphabet.code(alphabet.letters[lane * 32 + i]) * lanes + lane, 1u << i);
             }
         }
         __syncwarp();
@@ -515,7 +515,7 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
                                          uint64_t only_columns, uint64_t only_keep, uint64_t only_slots, uint64_t units, uint64_t *ring,
                                          uint32_t *kept, uint64_t *lengths, uint64_t *ticket) {
     using Band = LCSBand<T>;
-    extern __shared__ unsigned char dynamic_shared[];
+    alignas(16) extern __shared__ unsigned char dynamic_shared[];
     __shared__ uint64_t taken;
     __shared__ unsigned computing_warp;
     Band &band = *reinterpret_cast<Band *>(dynamic_shared);
@@ -593,7 +593,7 @@ template <class T>
 __device__ __forceinline__ void lcs_trace(const T *a, const T *b, const LCSPiece *pieces, uint32_t *values, uint32_t *states, uint64_t *rows,
                                           uint32_t *a_marks, uint32_t *b_marks) {
     using Band = LCSBand<T>;
-    extern __shared__ unsigned char dynamic_shared[];
+    alignas(16) extern __shared__ unsigned char dynamic_shared[];
     Band &band = *reinterpret_cast<Band *>(dynamic_shared);
     const unsigned lane = threadIdx.x;
     const LCSPiece p = pieces[blockIdx.x];

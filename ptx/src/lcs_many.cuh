@@ -77,7 +77,7 @@ template <class T>
 __device__ __forceinline__ void lcs_many(const T *a, const T *b, const LCSLane *lanes, const LCSSlice *slices, const uint8_t *counts,
                                          const uint32_t *columns, uint32_t *results, uint64_t stride, uint32_t where) {
     using Band = LCSBand<T>;
-    extern __shared__ unsigned char dynamic_shared[];
+    alignas(16) extern __shared__ unsigned char dynamic_shared[];
     Band &band = *reinterpret_cast<Band *>(dynamic_shared);
     const unsigned lane = threadIdx.x;
     const LCSSlice slice = slices[blockIdx.x];
