@@ -262,8 +262,7 @@ struct alignas(16) LCSBand {
     // nothing but the recurrence is waited for.
     struct Rows {
         uint32_t v;
-        uint32_t out;               // the last carries, the last column's at the bottom
-        uint32_t carries, arrived;  // half a step's at the bottom: this lane's, and the ones that the lane before sent last
+        uint32_t out, arrived;        // carries, the last column's at the bottom: this lane's, and what the lane before sent last
         uint32_t match[lcs_columns];  // of the step to come
         uint32_t next[lcs_columns];   // addresses, of the step after it
         bool mark;                    // of the step to come
@@ -298,7 +297,7 @@ struct alignas(16) LCSBand {
     __device__ __forceinline__ Rows begin(uint32_t v, unsigned lane) {
         Rows r;
         r.v = v;
-        r.out = r.carries = r.arrived = 0;
+        r.out = r.arrived = 0;
         r.mark = false;
         load_addresses(r, 0 - lane);
         load_match<marks>(r, lane);
@@ -306,15 +305,16 @@ struct alignas(16) LCSBand {
         return r;
     }
 
-    // advance moves 32 rows to the next column. The carry in is the top bit of
-    // carries, which moves up for the carry out to come in below.
-    static __device__ __forceinline__ void advance(uint32_t &v, uint32_t &carries, uint32_t m) {
+    // advance moves 32 rows to the next column. The carry in is the top bit of in, the
+    // carry out comes in at the bottom of out. Only v is a chain of three instructions
+    // from column to column.
+    static __device__ __forceinline__ void advance(uint32_t &v, uint32_t &in, uint32_t &out, uint32_t m) {
         const uint32_t u = v & m;
         uint32_t sum;
         asm("add.cc.u32 %1, %1, %1;\n\t"
-            "addc.cc.u32 %0, %2, %3;\n\t"
-            "addc.u32 %1, %1, 0;"
-            : "=&r"(sum), "+r"(carries) : "r"(v), "r"(u));
+            "addc.cc.u32 %0, %3, %4;\n\t"
+            "addc.u32 %2, %2, %2;"
+            : "=&r"(sum), "+r"(in), "+r"(out) : "r"(v), "r"(u));
         v = sum | (v & ~m);
     }
 
@@ -340,18 +340,17 @@ struct alignas(16) LCSBand {
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 // What the lane before had two halves ago: what it had one half ago is
-                // on its way while this half is computed. Only the low bits are carries.
+                // on its way while this half is computed.
                 constexpr int columns_here = lcs_columns / 2;
                 const uint32_t first = in << (s * lcs_columns + half * columns_here);
-                const uint32_t underway = __shfl_up_sync(full_warp, r.carries, 1);
-                r.carries = flow.enter(lane == 0 ? first : r.arrived << (32 - columns_here));
+                const uint32_t underway = __shfl_up_sync(full_warp, r.out, 1);
+                uint32_t carries = flow.enter(lane == 0 ? first : r.arrived << (32 - columns_here));
                 r.arrived = underway;
 #pragma unroll
                 for (int k = 0; k < columns_here; k++) {
-                    advance(r.v, r.carries, m[half * columns_here + k]);
+                    advance(r.v, carries, r.out, m[half * columns_here + k]);
                     history[half * columns_here + k] = r.v;
                 }
-                r.out = r.out << columns_here | (r.carries & ((1u << columns_here) - 1));
             }
             flow.step(step, history, r.out & ((1u << lcs_columns) - 1), mark);
             if constexpr (Flow::marks) r.v = history[lcs_columns - 1];
