@@ -86,6 +86,25 @@ struct LCSColumn {
     __device__ __forceinline__ bool mark(unsigned) const { return false; }
 };
 
+// LCSColumns is a lane's columns of the chunks of a sequence, from the front or from
+// the back.
+template <class T>
+struct LCSColumns {
+    const T *at;
+    int64_t left, stride;
+
+    __device__ __forceinline__ LCSColumns(const T *letters, uint64_t count, bool reverse, unsigned lane)
+        : at(letters + (reverse ? int64_t(count) - 1 - lane : lane)), left(int64_t(count) - lane), stride(reverse ? -lcs_chunk : lcs_chunk) {}
+
+    __device__ __forceinline__ LCSColumn<T> operator()() {
+        LCSColumn<T> c = {T(0), left > 0};
+        if (c.here) c.letter = *at;
+        at += stride;
+        left -= lcs_chunk;
+        return c;
+    }
+};
+
 // LCSAlphabet numbers the letters of a band: code returns 0 for those that do not
 // occur. Bytes have a table, wider letters a hash table of the band's rows, a
 // letter's code being one more than the row that stands for it.
@@ -243,18 +262,19 @@ struct alignas(16) LCSBand {
         prepare([&](unsigned i) { return a.letter(first + i); }, lane);
     }
 
-    // place is where the address for a column is. Those of a step's halves lie apart,
-    // so that lanes, a step from each other, read from different banks.
+    // place is where the address for a column of the ring's first chunk is. Those of a
+    // step's halves lie apart, so that lanes, a step from each other, read from
+    // different banks.
     static __device__ __forceinline__ uint32_t place(uint32_t column) {
         constexpr uint32_t half = lcs_columns / 2;
-        return (column / half % 2) * (lcs_ring / 2) + column % lcs_ring / lcs_columns * half + column % half;
+        return (column / half % 2) * (lcs_ring / 2) + column / lcs_columns * half + column % half;
     }
 
     // fill is for lane's column of a chunk.
     template <class Column>
     __device__ __forceinline__ void fill(uint64_t chunk, const Column &c, unsigned lane) {
         const uint32_t code = c.there(lane) ? alphabet.code(c.letter) : 0;
-        addresses[place(uint32_t(chunk) * lcs_chunk + lane)] = (shared_address(match()) + code * (lanes * 4)) | c.mark(lane);
+        addresses[place(lane) + uint32_t(chunk) % (lcs_ring / lcs_chunk) * (lcs_chunk / 2)] = (shared_address(match()) + code * (lanes * 4)) | c.mark(lane);
     }
 
     // Rows is 32 rows on their way over the columns. What a step needs is loaded
@@ -358,30 +378,23 @@ struct alignas(16) LCSBand {
         }
     }
 
-    // sweep moves all rows, which are v, over chunks of columns. columns(i) fetches
-    // column i, as LCSColumn. A warp does it alone: no carries come in or go out.
-    template <class Columns, class Flow>
-    __device__ __forceinline__ void sweep(uint64_t chunks, Columns columns, uint32_t &v, unsigned lane, Flow &flow) {
-        fill(0, columns(lane), lane);
-        auto next = columns(lcs_chunk + lane);
+    // sweep moves all rows, which are v, over chunks of columns. next() fetches lane's
+    // column of the next chunk, as LCSColumn. A warp does it alone: no carries come in
+    // or go out.
+    template <class Next, class Flow>
+    __device__ __forceinline__ void sweep(uint64_t chunks, Next next, uint32_t &v, unsigned lane, Flow &flow) {
+        fill(0, next(), lane);
+        auto column = next();
         __syncwarp();
         Rows r = begin<Flow::marks>(v, lane);
         for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
             // What is loaded for the next chunk is not waited for.
-            fill(chunk + 1, next, lane);
-            next = columns((chunk + 2) * lcs_chunk + lane);
+            fill(chunk + 1, column, lane);
+            column = next();
             __syncwarp();
             advance_chunk(r, chunk, 0, lane, flow, [](uint32_t) {});
         }
         v = r.v;
-    }
-
-    // columns is how a sequence's are fetched.
-    static __device__ __forceinline__ auto columns(const LCSRead<T> &b) {
-        return [b](uint64_t i) {
-            const T *const at = b.letter(i);
-            return LCSColumn<T>{at != nullptr ? *at : T(0), at != nullptr};
-        };
     }
 };
 
@@ -417,80 +430,79 @@ struct LCSProblem {
     }
 };
 
-// LCSBetween is what a band hands on and is handed by its neighbours: words of 32
-// carries and a flag, each whole or not there.
-struct LCSBetween {
-    const uint64_t *from;  // null for the first band
-    uint64_t *to;          // null for the last
-    uint32_t *boundary;    // null where none is kept
-    uint32_t from_flag, to_flag;
-    uint64_t chunks, length;
-    uint64_t next;  // a chunk's word is on its way while the one before is computed
+// LCSInbox is the words that the band before hands on, in order: 32 carries and
+// a flag, each whole or not there. One is on its way while the one before is used.
+struct LCSInbox {
+    const uint64_t *at;
+    uint64_t left;  // none come behind them, nor to the first band
+    uint32_t flag;
+    uint64_t word;
 
-    __device__ __forceinline__ void load(uint64_t chunk) {
-        if (from != nullptr && chunk < chunks) next = load_relaxed(from + chunk);
+    __device__ __forceinline__ void request() {
+        word = uint64_t(flag) << 32;
+        if (left > 0) word = load_relaxed(at);
     }
-    // receive waits for the word that load has asked for.
-    __device__ __forceinline__ uint32_t receive(uint64_t chunk) {
-        if (from == nullptr || chunk >= chunks) return 0;
-        uint64_t word = next;
-        while (word >> 32 != from_flag) word = load_relaxed(from + chunk);
-        return word;
-    }
-    __device__ __forceinline__ void keep(uint64_t chunk, uint32_t carries) {
-        if (boundary != nullptr) boundary[chunk] = __brev(carries);
-        length += __popc(carries);
+    __device__ __forceinline__ uint32_t receive() {
+        while (word >> 32 != flag) word = load_relaxed(at);
+        const uint32_t carries = word;
+        if (left > 0) left--;
+        at++;
+        request();
+        return carries;
     }
 };
 
-// lcs_feed is the loop of a band's second warp, which fetches what the first needs
-// for a chunk while that computes the chunk before: letters, and carries of the
-// band before.
+// lcs_feed is the loop of a band's second warp. It fetches letters and the carries
+// of the band before for a chunk, while the first computes the chunk before, and
+// returns how many carries come out of the last row. They are kept at boundary, if
+// that is not null.
 template <class T>
-__device__ __forceinline__ void lcs_feed(LCSBand<T> &band, const LCSRead<T> &b, unsigned lane, LCSBetween &between) {
-    using Band = LCSBand<T>;
-    const auto columns = Band::columns(b);
-    if (lane != 0) between.boundary = nullptr;
-    band.fill(0, columns(lane), lane);
-    auto next = columns(lcs_chunk + lane);
-    between.load(0);
-    const uint32_t first = between.receive(0);
+__device__ __forceinline__ uint64_t lcs_feed(LCSBand<T> &band, LCSColumns<T> next, LCSInbox inbox, uint64_t chunks, uint32_t *boundary, unsigned lane) {
+    constexpr int delay = LCSBand<T>::delay;
+    if (lane != 0) boundary = nullptr;
+    uint64_t length = 0;
+    const auto keep = [&](uint32_t carries) {
+        if (boundary != nullptr) *boundary++ = __brev(carries);
+        length += __popc(carries);
+    };
+    inbox.request();
+    band.fill(0, next(), lane);
+    auto column = next();
+    const uint32_t first = inbox.receive();
     if (lane == 0) band.incoming[0] = first;
-    between.load(1);
     __syncthreads();
-    for (uint64_t chunk = 0; chunk < between.chunks + Band::delay; chunk++) {
-        const auto now = next;
-        next = columns((chunk + 2) * lcs_chunk + lane);
-        band.fill(chunk + 1, now, lane);
-        const uint32_t in = between.receive(chunk + 1);
-        if (lane == 0) band.incoming[(chunk + 1) % 2] = in;
-        between.load(chunk + 2);
+    for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
+        band.fill(chunk + 1, column, lane);
+        column = next();
         // The other warp is at chunk - 1.
-        if (chunk >= Band::delay + 2) between.keep(chunk - Band::delay - 2, band.outgoing[chunk % 2]);
+        if (chunk >= delay + 2) keep(band.outgoing[chunk % 2]);
+        const uint32_t in = inbox.receive();
+        if (lane == 0) band.incoming[(chunk + 1) % 2] = in;
         __syncthreads();
     }
     __syncthreads();
-    const uint64_t end = between.chunks + Band::delay;
-    if (between.chunks > 1) between.keep(between.chunks - 2, band.outgoing[end % 2]);
-    between.keep(between.chunks - 1, band.outgoing[(end - 1) % 2]);
+    if (chunks > 1) keep(band.outgoing[(chunks + delay) % 2]);
+    keep(band.outgoing[(chunks + delay + 1) % 2]);
+    return length;
 }
 
-// lcs_compute is the loop of the first.
+// lcs_compute is the loop of the first, which hands on words of 32 carries and flag
+// at to, if that is not null.
 template <class T>
-__device__ __forceinline__ void lcs_compute(LCSBand<T> &band, unsigned lane, const LCSBetween &between) {
-    using Band = LCSBand<T>;
+__device__ __forceinline__ void lcs_compute(LCSBand<T> &band, uint64_t *to, uint32_t flag, uint64_t chunks, unsigned lane) {
+    constexpr int lanes = LCSBand<T>::lanes, delay = LCSBand<T>::delay;
     LCSFlow flow;
-    const bool last = lane == Band::lanes - 1, sends = last && between.to != nullptr;
+    const bool last = lane == lanes - 1, sends = last && to != nullptr;
     const uint32_t outgoing = shared_address(band.outgoing);
     __syncthreads();
     uint32_t in = band.incoming[0];
     auto rows = band.template begin<false>(~0u, lane);
-    for (uint64_t chunk = 0; chunk < between.chunks + Band::delay; chunk++) {
+    for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
         __syncthreads();
         const uint32_t next = band.incoming[(chunk + 1) % 2];
         band.advance_chunk(rows, chunk, in, lane, flow, [&](uint32_t carries) {
-            const bool there = chunk >= Band::delay;
-            store_relaxed_if(sends && there, between.to + (chunk - Band::delay), uint64_t(between.to_flag) << 32 | carries);
+            const bool there = chunk >= delay;
+            store_relaxed_if(sends && there, to + (chunk - delay), uint64_t(flag) << 32 | carries);
             store_shared_if<4>(last && there, outgoing + chunk % 2 * 4, carries);
         });
         in = next;
@@ -546,21 +558,17 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
 
         uint64_t *const words = ring + p.ring + (reverse ? slots * chunks : 0);
         const uint64_t above = reverse ? bands - number - 1 : number + 1;  // bands above the last row's lower edge
-        LCSBetween between;
-        between.chunks = chunks;
-        between.from = number == 0 ? nullptr : words + (number - 1) % slots * chunks;
-        between.to = number + 1 == bands ? nullptr : words + number % slots * chunks;
-        between.from_flag = (number - 1) / slots + 1;
-        between.to_flag = number / slots + 1;
-        between.boundary = nullptr;
-        between.length = 0;
-        if (keep > 0 && above > 0 && above % keep == 0)
-            between.boundary = kept + p.kept + ((reverse ? bands / keep : 0) + above / keep - 1) * chunks;
         if (computes) {
-            lcs_compute(band, lane, between);
+            uint64_t *const to = number + 1 == bands ? nullptr : words + number % slots * chunks;
+            lcs_compute(band, to, uint32_t(number / slots + 1), chunks, lane);
         } else {
-            lcs_feed<T>(band, {b + p.b, columns, columns, reverse}, lane, between);
-            if (number + 1 == bands && !reverse && lane == 0) lengths[problem] = between.length;
+            uint32_t *boundary = nullptr;
+            if (keep > 0 && above > 0 && above % keep == 0)
+                boundary = kept + p.kept + ((reverse ? bands / keep : 0) + above / keep - 1) * chunks;
+            LCSInbox inbox = {words, 0, 0, 0};
+            if (number > 0) inbox = {words + (number - 1) % slots * chunks, chunks, uint32_t((number - 1) / slots + 1), 0};
+            const uint64_t length = lcs_feed<T>(band, {b + p.b, columns, reverse, lane}, inbox, chunks, boundary, lane);
+            if (number + 1 == bands && !reverse && lane == 0) lengths[problem] = length;
         }
     }
 }
@@ -606,7 +614,7 @@ __device__ __forceinline__ void lcs_trace(const T *a, const T *b, const LCSPiece
     LCSStored flow;
     flow.to = stored + lane * stride;
     flow.steps = walks && lane < Band::lanes ? chunks * lcs_steps : 0;
-    band.sweep(chunks, Band::columns({b + p.b, p.columns, p.columns, false}), v, lane, flow);
+    band.sweep(chunks, LCSColumns<T>(b + p.b, p.columns, false, lane), v, lane, flow);
     if (p.mode & lcs_save && lane < Band::lanes) states[(p.state + 1) * Band::lanes + lane] = v;
     if (!walks) return;
     __syncwarp();
