@@ -473,10 +473,10 @@ __device__ __forceinline__ uint64_t lcs_feed(LCSBand<T> &band, LCSColumns<T> nex
     __syncthreads();
     for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
         band.fill(chunk + 1, column, lane);
-        column = next();
         // The other warp is at chunk - 1.
         if (chunk >= delay + 2) keep(band.outgoing[chunk % 2]);
         const uint32_t in = inbox.receive();
+        column = next();  // behind what may wait for all loads
         if (lane == 0) band.incoming[(chunk + 1) % 2] = in;
         __syncthreads();
     }
