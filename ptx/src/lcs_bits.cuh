@@ -17,7 +17,8 @@
 //
 // A warp is a band of rows, 32 to a lane. Lane l works l steps behind lane 0 on the
 // same columns, so that the carries of half a step's columns pass to the next lane
-// in one word, while it computes the other half.
+// in one word, while it computes the other half. Alone, a warp is as fast as the
+// chain from column to column: all else is loaded ahead, or done by a second warp.
 
 namespace ptxrun {
 
@@ -510,6 +511,8 @@ __device__ __forceinline__ void lcs_compute(LCSBand<T> &band, uint64_t *to, uint
     __syncthreads();
 }
 
+constexpr int lcs_pass_block = 2 * warp_size;  // one computes, one feeds
+
 // lcs_pass goes through the tables of all problems. lengths[p] becomes the length
 // of problem p's longest common subsequence, where rows and columns are above 0. A
 // count of 0 is the one problem that the next four parameters describe, in one
@@ -519,8 +522,6 @@ __device__ __forceinline__ void lcs_compute(LCSBand<T> &band, uint64_t *to, uint
 // words that band k hands on are overwritten by those of band k+slots: with more
 // slots than blocks, band k+1 has read them by then, because it and all bands
 // after it would still be running otherwise.
-constexpr int lcs_pass_block = 2 * warp_size;
-
 template <class T>
 __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProblem *problems, uint64_t count, uint64_t only_rows,
                                          uint64_t only_columns, uint64_t only_keep, uint64_t only_slots, uint64_t units, uint64_t *ring,
