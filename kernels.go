@@ -99,8 +99,10 @@ const (
 	lcsBlockEdge  = 16      // the spin-wait strategy's blocks are 16×16 cells
 	spinWaitBlock = lcsBlockEdge * lcsBlockEdge
 
-	// The bit-parallel strategy's blocks are a warp, which is a band of rows.
+	// The bit-parallel strategy's blocks are a band of rows, which is a warp; in a
+	// pass another feeds it.
 	lcsBitsBlock  = 32
+	lcsPassBlock  = 64
 	lcsCrossBlock = 256
 	lcsTile       = 256 // the tiled strategy's squares are 256×256 cells
 )
@@ -121,13 +123,13 @@ func lcsRows(size int) int64 { return 32 * lcsLanes(size) }
 // lcsShared is the memory of a band in which distinct letters occur; as LCSBand
 // in ptx/src/lcs_bits.cuh.
 func lcsShared(size int, distinct int64) int64 {
-	const ring = 512 * 2
+	const ring, between = 512 * 4, 4 * 4
 	alphabet := lcsRows(size)*int64(size) + lcsRows(size)*4*4
 	if size == 1 {
 		alphabet = lcsRows(size) + 8*4 + 256*2
 	}
 	valid := lcsLanes(size) * 4
-	return ring + valid + alphabet + ((distinct+1)*lcsLanes(size)+32-lcsLanes(size))*4
+	return ring + between + valid + alphabet + ((distinct+1)*lcsLanes(size)+32-lcsLanes(size))*4
 }
 
 // lcsLetters is the most letters that occur in a band.
@@ -698,7 +700,7 @@ func lcsWidthModule[V twin.Unsigned](t elemType) ModuleSpec {
 		Kernels: []KernelSpec{
 			// a, b, problems, count or 0 and: rows, columns, keep, slots; units, ring, kept, lengths, ticket: a u64 of 0
 			{Name: "lcs_pass_" + t.name, Params: []ParamKind{ParamPtr, ParamPtr, ParamPtr, ParamU64, ParamU64, ParamU64, ParamU64, ParamU64, ParamU64, ParamPtr, ParamPtr, ParamPtr, ParamPtr},
-				Block: lcsBitsBlock, Shared: shared, Twin: twin.LCSPass[V](rows)},
+				Block: lcsPassBlock, Shared: shared, Twin: twin.LCSPass[V](rows)},
 			// problems, count, kept, crossings
 			{Name: "lcs_cross_" + t.name, Params: []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr}, Block: lcsCrossBlock, Twin: twin.LCSCross(rows)},
 			// a, b, pieces, values, states, rows, a's marks, b's marks

@@ -173,7 +173,7 @@ func TestShapesAreTheSources(t *testing.T) {
 		"encode_stages": encodeStages, "encode_reducers": encodeReducers, "encode_block": (2 + encodeReducers + selectParts) * 32,
 		"decode_parts": decodeParts, "decode_pass_block": decodePassBlock, "chunk_bytes": decodeChunkBytes,
 		"runs_block": runsBlock, "runs_tile": runsTile, "reduce_block": reduceBlock,
-		"lcs_cross_block": lcsCrossBlock, "lcs_tile": lcsTile,
+		"lcs_pass_block": lcsPassBlock, "lcs_cross_block": lcsCrossBlock, "lcs_tile": lcsTile,
 		"overlay_block": overlayBlock, "overlay_tile": overlayTile,
 	} {
 		got, err := types.Eval(token.NewFileSet(), nil, token.NoPos, expand(expression))

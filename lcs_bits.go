@@ -60,7 +60,7 @@ func newLCSBits(s *Stream, size int64, distinct int64) (*lcsBits, error) {
 		return k
 	}
 	p := &lcsBits{s: s, pass: fitted("pass"), cross: fitted("cross"), trace: fitted("trace"), many: fitted("many"), rows: lcsRows(int(size))}
-	each, err := p.pass.Occupancy(lcsBitsBlock, shared)
+	each, err := p.pass.Occupancy(lcsPassBlock, shared)
 	if err != nil {
 		return nil, err
 	}

@@ -7,14 +7,16 @@ type Match struct{ A, B, Len int }
 
 // matchesOf pairs the elements that are marked in two sequences, in order: as
 // many in the one as in the other.
-func matchesOf(aMarks, bMarks []uint32) (matches []Match) {
-	a, b := markedRuns{words: aMarks}, markedRuns{words: bMarks}
+func matchesOf(aMarks, bMarks []uint32) []Match {
+	a, b := markedRuns{words: aMarks, word: -1}, markedRuns{words: bMarks, word: -1}
+	// Every match ends a run.
+	matches := make([]Match, 0, markedRunCount(aMarks)+markedRunCount(bMarks))
 	for {
 		if a.len == 0 {
-			a.next()
+			a.advance()
 		}
 		if b.len == 0 {
-			b.next()
+			b.advance()
 		}
 		n := min(a.len, b.len)
 		if n == 0 {
@@ -26,26 +28,42 @@ func matchesOf(aMarks, bMarks []uint32) (matches []Match) {
 	}
 }
 
+// markedRunCount is how many runs of ones there are in words of 32 bits.
+func markedRunCount(words []uint32) (count int) {
+	before := uint32(0)
+	for _, w := range words {
+		count += bits.OnesCount32(w &^ (w<<1 | before))
+		before = w >> 31
+	}
+	return count
+}
+
 // markedRuns goes over the runs of ones in words of 32 bits.
 type markedRuns struct {
 	words   []uint32
+	word    int    // that rest is of
+	rest    uint32 // its bits behind the run
 	at, len int
 }
 
-// next goes to the first run behind this one; its length is 0 if there is none.
-func (r *markedRuns) next() {
-	end := len(r.words) * 32
-	r.at = r.find(r.at, 0)
-	r.len = r.find(min(r.at, end), ^uint32(0)) - r.at
-}
-
-// find returns the first place from at on whose bit differs from flip's.
-func (r *markedRuns) find(at int, flip uint32) int {
-	for w := at / 32; w < len(r.words); w++ {
-		bit := (r.words[w] ^ flip) & (^uint32(0) << max(0, at-w*32))
-		if bit != 0 {
-			return w*32 + bits.TrailingZeros32(bit)
+// advance goes to the run behind this one; its length is 0 if there is none.
+func (r *markedRuns) advance() {
+	for r.rest == 0 {
+		if r.word++; r.word >= len(r.words) {
+			r.len = 0
+			return
 		}
+		r.rest = r.words[r.word]
 	}
-	return len(r.words) * 32
+	start := bits.TrailingZeros32(r.rest)
+	r.at = r.word*32 + start
+	open := ^(r.rest | (1<<start - 1)) // what is not of the run
+	for open == 0 && r.word+1 < len(r.words) {
+		r.word++
+		r.rest = r.words[r.word]
+		open = ^r.rest
+	}
+	end := bits.TrailingZeros32(open)
+	r.rest &= uint32(^uint64(0) << end)
+	r.len = r.word*32 + end - r.at
 }

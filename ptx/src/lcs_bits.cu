@@ -8,7 +8,7 @@
 
 #define KERNELS(t, T) KERNELS_NAMED(t, T)
 #define KERNELS_NAMED(t, T) \
-    KERNEL(warp_size) \
+    KERNEL(lcs_pass_block) \
     lcs_pass_##t(const T *a, const T *b, const ptxrun::LCSProblem *problems, uint64_t count, uint64_t rows, uint64_t columns, uint64_t keep, \
                  uint64_t slots, uint64_t units, uint64_t *ring, uint32_t *kept, uint64_t *lengths, uint64_t *ticket) { \
         ptxrun::lcs_pass(a, b, problems, count, rows, columns, keep, slots, units, ring, kept, lengths, ticket); \

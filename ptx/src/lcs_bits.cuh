@@ -17,20 +17,36 @@
 //
 // A warp is a band of rows, 32 to a lane. Lane l works l steps behind lane 0 on the
 // same columns, so that the carries of half a step's columns pass to the next lane
-// in one word, while it computes the other half.
+// in one word, while it computes the other half. Alone, a warp is as fast as the
+// chain from column to column: all else is loaded ahead, or done by a second warp.
 
 namespace ptxrun {
 
-// A step of 8 columns is one vector load of offsets of match words, and keeps the
-// lanes of a band within 248 columns. Not tuned on a GPU.
+// A step of 8 columns keeps the lanes of a band within 248 columns; the shuffle of
+// half a step's carries takes as long as two columns.
 constexpr int lcs_columns = 8;                     // that a lane takes in a step
 constexpr int lcs_chunk = 32;                      // columns whose carries are one word
 constexpr int lcs_steps = lcs_chunk / lcs_columns;  // of a chunk
-constexpr int lcs_ring = 512;                      // columns whose match offsets are held
+constexpr int lcs_ring = 512;                      // columns whose match words' addresses are held
 
 // atomic_or sets bits in global memory.
 __device__ __forceinline__ void atomic_or(uint32_t *p, uint32_t v) {
     asm volatile("red.relaxed.gpu.global.or.b32 [%0], %1;" : : "l"(p), "r"(v) : "memory");
+}
+
+// store_relaxed_if is store_relaxed without a branch.
+__device__ __forceinline__ void store_relaxed_if(unsigned keep, uint64_t *p, uint64_t v) {
+    asm volatile("{\n\t.reg .pred k;\n\tsetp.ne.u32 k, %0, 0;\n\t@k st.relaxed.gpu.global.u64 [%1], %2;\n\t}"
+                 :
+                 : "r"(keep), "l"(p), "l"(v)
+                 : "memory");
+}
+
+// warp_slot is which of its multiprocessor's places the warp has.
+__device__ __forceinline__ unsigned warp_slot() {
+    unsigned slot;
+    asm volatile("mov.u32 %0, %%warpid;" : "=r"(slot));
+    return slot;
 }
 
 // shared_cas stores v in *p if that is 0, and returns what it was.
@@ -71,6 +87,25 @@ struct LCSColumn {
     __device__ __forceinline__ bool mark(unsigned) const { return false; }
 };
 
+// LCSColumns is a lane's columns of the chunks of a sequence, from the front or from
+// the back.
+template <class T>
+struct LCSColumns {
+    const T *at;
+    int64_t left, stride;
+
+    __device__ __forceinline__ LCSColumns(const T *letters, uint64_t count, bool reverse, unsigned lane)
+        : at(letters + (reverse ? int64_t(count) - 1 - lane : lane)), left(int64_t(count) - lane), stride(reverse ? -lcs_chunk : lcs_chunk) {}
+
+    __device__ __forceinline__ LCSColumn<T> operator()() {
+        LCSColumn<T> c = {T(0), left > 0};
+        if (c.here) c.letter = *at;
+        at += stride;
+        left -= lcs_chunk;
+        return c;
+    }
+};
+
 // LCSAlphabet numbers the letters of a band: code returns 0 for those that do not
 // occur. Bytes have a table, wider letters a hash table of the band's rows, a
 // letter's code being one more than the row that stands for it.
@@ -80,16 +115,17 @@ struct LCSAlphabet {
     static constexpr int rows = lanes * 32;
     static constexpr int codes = rows + 1;
     static constexpr unsigned slots = 4 * rows;
+    static constexpr int bucket = 4;  // slots that are looked at together
 
     T letters[rows];
-    uint32_t slot[slots];  // 0, or a row and one, below 16 bits of its letter's hash
+    alignas(16) uint32_t slot[slots];  // 0, or a row and one, below 16 bits of its letter's hash
 
     __device__ __forceinline__ static uint32_t hash(T letter) {
         uint32_t h = uint32_t(letter);
         if constexpr (sizeof(T) == 8) h ^= uint32_t(letter >> 32) * 0x85ebca6bu;
         return h * 0x9e3779b1u;
     }
-    __device__ __forceinline__ static unsigned place(uint32_t h) { return h >> 21; }
+    __device__ __forceinline__ static unsigned place(uint32_t h) { return h >> 21 & ~(bucket - 1u); }
     __device__ __forceinline__ static uint32_t tag(uint32_t h) { return h << 11 & 0xffff0000u; }
     static_assert(slots == 1 << (32 - 21), "there are as many places as slots");
 
@@ -113,12 +149,24 @@ struct LCSAlphabet {
         }
         return codes;
     }
+    // code looks only at the first letter of a bucket whose tag is right, and at the
+    // others if that is another: most often one look is enough.
     __device__ __forceinline__ unsigned code(T letter) const {
         const uint32_t h = hash(letter);
-        for (unsigned k = place(h);; k = (k + 1) % slots) {
-            const uint32_t s = slot[k];
-            if (s == 0) return 0;
-            if (holds(s, h, letter)) return s & 0xffff;
+        for (unsigned k = place(h);; k = (k + bucket) % slots) {
+            uint32_t s[bucket], found = 0;
+            load_shared(s, slot + k);
+#pragma unroll
+            for (int i = bucket - 1; i >= 0; i--) {  // slots that are 0 come last
+                if ((s[i] ^ tag(h)) < 0x10000) found = s[i];
+            }
+            if (found != 0) {
+                if (letters[(found & 0xffff) - 1] == letter) return found & 0xffff;
+                for (int i = 0; i < bucket; i++) {
+                    if (s[i] != 0 && holds(s[i], h, letter)) return s[i] & 0xffff;
+                }
+            }
+            if (s[bucket - 1] == 0) return 0;
         }
     }
 };
@@ -156,7 +204,7 @@ struct LCSAlphabet<uint8_t> {
     __device__ __forceinline__ unsigned code(uint8_t letter) const { return number[letter]; }
 };
 
-// LCSBand is a band of rows in a warp's shared memory. The table of match words
+// LCSBand is a band of rows in a block's shared memory. The table of match words
 // lies behind it: as many codes as the launch has memory for, a word a lane, and
 // the lanes that a narrow band leaves out read behind that.
 template <class T>
@@ -165,11 +213,12 @@ struct alignas(16) LCSBand {
     static constexpr int lanes = Alphabet::lanes, rows = Alphabet::rows;
     static constexpr int delay = lanes / lcs_steps;  // chunks from the first lane to the last
     static_assert(lanes % lcs_steps == 0 && lcs_steps >= 2, "the last lane ends a chunk at a known step");
-    static_assert(lanes * lcs_columns + 2 * lcs_chunk <= lcs_ring, "no offset is overwritten before its last use");
-    static_assert(Alphabet::codes * lanes * 4 + sizeof(Alphabet) + 4096 < 0x10000, "shared addresses of match words are 16 bits");
+    static_assert(lanes * lcs_columns + 3 * lcs_chunk <= lcs_ring, "no address is overwritten before its last use");
+    static_assert(lcs_columns == 8, "half a step's addresses are one vector");
 
-    alignas(16) uint16_t offsets[lcs_ring];  // of columns' match words, in bytes from those of code 0
-    uint32_t valid[lanes];                   // the rows that have a letter
+    alignas(16) uint32_t addresses[lcs_ring];  // of columns' match words, the first lane's; odd where a step is marked
+    uint32_t incoming[2], outgoing[2];         // words of carries between warps, by chunk
+    uint32_t valid[lanes];                     // the rows that have a letter
     Alphabet alphabet;
 
     __device__ __forceinline__ uint32_t *match() { return reinterpret_cast<uint32_t *>(this + 1); }
@@ -179,12 +228,22 @@ struct alignas(16) LCSBand {
     template <class Letter>
     __device__ __forceinline__ void prepare(Letter letter, unsigned lane) {
         __syncwarp();
-        for (unsigned i = lane; i < lcs_ring / 2; i += warp_size) reinterpret_cast<uint32_t *>(offsets)[i] = 0;
-        for (unsigned k = 0; k < lanes; k++) {
-            const T *const at = letter(k * 32 + lane);
-            if (at != nullptr) alphabet.letters[k * 32 + lane] = *at;
-            const uint32_t there = __ballot_sync(full_warp, at != nullptr);
-            if (lane == 0) valid[k] = there;
+        for (unsigned i = lane; i < lcs_ring; i += warp_size) addresses[i] = shared_address(match());
+        constexpr int together = 8;  // loads on their way
+        for (unsigned first = 0; first < lanes; first += together) {
+            const T *at[together];
+            T x[together] = {};
+#pragma unroll
+            for (int k = 0; k < together; k++) {
+                at[k] = letter((first + k) * 32 + lane);
+                if (at[k] != nullptr) x[k] = *at[k];
+            }
+#pragma unroll
+            for (int k = 0; k < together; k++) {
+                alphabet.letters[(first + k) * 32 + lane] = x[k];
+                const uint32_t there = __ballot_sync(full_warp, at[k] != nullptr);
+                if (lane == 0) valid[first + k] = there;
+            }
         }
         __syncwarp();
         const unsigned count = alphabet.build(valid, lane);
@@ -193,7 +252,7 @@ struct alignas(16) LCSBand {
         if (lane < lanes) {
             const uint32_t rows_here = valid[lane];
             for (unsigned i = 0; i < 32; i++) {
-                if (rows_here >> i & 1) match()[alphabet.code(alphabet.letters[lane * 32 + i]) * lanes + lane] |= 1u << i;
+                if (rows_here >> i & 1) shared_or(match() + alphabet.code(alphabet.letters[lane * 32 + i]) * lanes + lane, 1u << i);
             }
         }
         __syncwarp();
@@ -204,106 +263,147 @@ struct alignas(16) LCSBand {
         prepare([&](unsigned i) { return a.letter(first + i); }, lane);
     }
 
-    // advance moves 32 rows to the next column. The carry in is the top bit of
-    // carries, which moves up for the carry out to come in below.
-    static __device__ __forceinline__ void advance(uint32_t &v, uint32_t &carries, uint32_t m) {
-        const uint32_t u = v & m;
-        uint32_t sum;
-        asm("add.cc.u32 %1, %1, %1;\n\t"
-            "addc.cc.u32 %0, %2, %3;\n\t"
-            "addc.u32 %1, %1, 0;"
-            : "=&r"(sum), "+r"(carries) : "r"(v), "r"(u));
-        v = sum | (v & ~m);
+    // place is where the address for a column of the ring's first chunk is. Those of a
+    // step's halves lie apart, so that lanes, a step from each other, read from
+    // different banks.
+    static __device__ __forceinline__ uint32_t place(uint32_t column) {
+        constexpr uint32_t half = lcs_columns / 2;
+        return (column / half % 2) * (lcs_ring / 2) + column / lcs_columns * half + column % half;
     }
 
-    // sweep moves all rows, which are v, over chunks of columns. columns(i) fetches
-    // column i, as LCSColumn. flow says what comes in and goes out:
-    //
-    //	in(chunk)                    lane 0: carries into the first row, the first column's on top
-    //	enter(carries)               what a lane takes of those that the lane before hands on
-    //	step(step, v, carries, mark) each lane: after a step, whose columns' values are in v
-    //	out(chunk, carries)          the last lane: those out of the last row
-    template <class Columns, class Flow>
-    __device__ __forceinline__ void sweep(uint64_t chunks, Columns columns, uint32_t &v, unsigned lane, Flow &flow) {
-        const auto offset = [&](const auto &c) {
-            return uint16_t((c.there(lane) ? alphabet.code(c.letter) * (lanes * 4) : 0) | c.mark(lane));
-        };
-        const uint32_t ring_at = shared_address(offsets), match_at = shared_address(match()) + lane * 4;
-        const uint32_t lane_offset = match_at << 16 | match_at;
-        offsets[lane] = offset(columns(lane));
-        auto next = columns(lcs_chunk + lane);
-        uint32_t carries = 0, arrived = 0, out = 0;
-        for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
-            uint32_t in = 0;
-            if (lane == 0) in = flow.in(chunk);
-            __syncwarp();
-            // The next chunk's, so that nobody waits for them.
-            const uint64_t column = (chunk + 1) * lcs_chunk + lane;
-            offsets[column % lcs_ring] = offset(next);
-            next = columns(column + lcs_chunk);
+    // fill is for lane's column of a chunk.
+    template <class Column>
+    __device__ __forceinline__ void fill(uint64_t chunk, const Column &c, unsigned lane) {
+        const uint32_t code = c.there(lane) ? alphabet.code(c.letter) : 0;
+        addresses[place(lane) + uint32_t(chunk) % (lcs_ring / lcs_chunk) * (lcs_chunk / 2)] = (shared_address(match()) + code * (lanes * 4)) | c.mark(lane);
+    }
+
+    // Rows is 32 rows on their way over the columns. What a step needs is loaded
+    // during the one before, and where from during the one before that, so that
+    // nothing but the recurrence is waited for.
+    struct Rows {
+        uint32_t v;
+        uint32_t out, arrived;        // carries, the last column's at the bottom: this lane's, and what the lane before sent last
+        uint32_t match[lcs_columns];  // of the step to come
+        uint32_t next[lcs_columns];   // addresses, of the step after it
+        bool mark;                    // of the step to come
+    };
+
+    __device__ __forceinline__ void load_addresses(Rows &r, uint32_t step) {
+        uint32_t half[lcs_columns / 2];
 #pragma unroll
-            for (int s = 0; s < lcs_steps; s++) {
-                // Before its first step and after its last a lane's letters are padding
-                // and its carries 0.
-                const uint64_t step = chunk * lcs_steps + s - lane;
-                uint32_t o[lcs_columns / 2];
-                load_shared(o, ring_at + uint32_t(step * lcs_columns % lcs_ring) * 2);
-                bool mark = false;
-                if constexpr (Flow::marks) {
-                    mark = o[0] & 1;
-                    o[0] &= ~1u;
-                }
-                uint32_t history[lcs_columns], both = 0;
+        for (int h = 0; h < 2; h++) {
+            load_shared(half, shared_address(addresses) + (step * (lcs_columns / 2) % (lcs_ring / 2) + h * (lcs_ring / 2)) * 4);
 #pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    // What the lane before had two halves ago: what it had one half ago is
-                    // on its way while this half is computed.
-                    constexpr int columns_here = lcs_columns / 2;
-                    const uint32_t top = ~0u << (32 - columns_here);
-                    const uint32_t first = in << (s * lcs_columns + half * columns_here) & top;
-                    const uint32_t underway = __shfl_up_sync(full_warp, carries, 1);
-                    carries = flow.enter(lane == 0 ? first : arrived << (32 - columns_here));
-                    arrived = underway;
-#pragma unroll
-                    for (int k = 0; k < columns_here / 2; k++) {
-                        const int at = half * columns_here + 2 * k;
-                        const uint32_t two = o[at / 2] + lane_offset;
-                        uint32_t m[1];
-                        load_shared(m, two & 0xffff);
-                        advance(v, carries, m[0]);
-                        history[at] = v;
-                        load_shared(m, two >> 16);
-                        advance(v, carries, m[0]);
-                        history[at + 1] = v;
-                    }
-                    both = both << columns_here | carries;
-                }
-                flow.step(step, history, both, mark);
-                if constexpr (Flow::marks) v = history[lcs_columns - 1];
-                out = out << lcs_columns | both;
-                if (s == lcs_steps - 2 && lane == lanes - 1 && chunk >= delay) flow.out(chunk - delay, out);
-            }
+            for (int k = 0; k < lcs_columns / 2; k++) r.next[h * (lcs_columns / 2) + k] = half[k];
         }
     }
 
-    // sweep over all of a sequence.
-    template <class Flow>
-    __device__ __forceinline__ void sweep(const LCSRead<T> &b, uint32_t &v, unsigned lane, Flow &flow) {
-        const auto column = [&](uint64_t i) {
-            const T *const at = b.letter(i);
-            return LCSColumn<T>{at != nullptr ? *at : T(0), at != nullptr};
-        };
-        sweep(ceil_div<uint64_t>(b.size, lcs_chunk), column, v, lane, flow);
+    template <bool marks>
+    static __device__ __forceinline__ void load_match(Rows &r, unsigned lane) {
+        if constexpr (marks) {
+            r.mark = r.next[0] & 1;
+            r.next[0] &= ~1u;
+        }
+#pragma unroll
+        for (int k = 0; k < lcs_columns; k++) {
+            uint32_t m[1];
+            load_shared(m, r.next[k] + lane * 4);
+            r.match[k] = m[0];
+        }
+    }
+
+    // begin is before the first chunk, whose addresses are there.
+    template <bool marks>
+    __device__ __forceinline__ Rows begin(uint32_t v, unsigned lane) {
+        Rows r;
+        r.v = v;
+        r.out = r.arrived = 0;
+        r.mark = false;
+        load_addresses(r, 0 - lane);
+        load_match<marks>(r, lane);
+        load_addresses(r, 1 - lane);
+        return r;
+    }
+
+    // advance moves 32 rows to the next column. The carry in is the top bit of in, the
+    // carry out comes in at the bottom of out. Only v is a chain of three instructions
+    // from column to column.
+    static __device__ __forceinline__ void advance(uint32_t &v, uint32_t &in, uint32_t &out, uint32_t m) {
+        const uint32_t u = v & m;
+        uint32_t sum;
+        asm("add.cc.u32 %1, %1, %1;\n\t"
+            "addc.cc.u32 %0, %3, %4;\n\t"
+            "addc.u32 %2, %2, %2;"
+            : "=&r"(sum), "+r"(in), "+r"(out) : "r"(v), "r"(u));
+        v = sum | (v & ~m);
+    }
+
+    // advance_chunk moves rows on by a chunk of steps. The addresses of the next
+    // chunk are there. Into the first row come in's carries, the first column's on
+    // top; out(carries) takes a chunk's from the last. flow says what happens between:
+    //
+    //	enter(carries)               what a lane takes of those that the lane before hands on
+    //	step(step, v, carries, mark) each lane: after a step, whose columns' values are in v
+    template <class Flow, class Out>
+    __device__ __forceinline__ void advance_chunk(Rows &r, uint64_t chunk, uint32_t in, unsigned lane, Flow &flow, Out out) {
+#pragma unroll
+        for (int s = 0; s < lcs_steps; s++) {
+            // Before its first step and after its last a lane's letters are padding
+            // and its carries 0.
+            const uint64_t step = chunk * lcs_steps + s - lane;
+            uint32_t m[lcs_columns], history[lcs_columns];
+#pragma unroll
+            for (int k = 0; k < lcs_columns; k++) m[k] = r.match[k];
+            const bool mark = r.mark;
+            load_match<Flow::marks>(r, lane);
+            load_addresses(r, uint32_t(step) + 2);
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                // What the lane before had two halves ago: what it had one half ago is
+                // on its way while this half is computed.
+                constexpr int columns_here = lcs_columns / 2;
+                const uint32_t first = in << (s * lcs_columns + half * columns_here);
+                const uint32_t underway = __shfl_up_sync(full_warp, r.out, 1);
+                uint32_t carries = flow.enter(lane == 0 ? first : r.arrived << (32 - columns_here));
+                r.arrived = underway;
+#pragma unroll
+                for (int k = 0; k < columns_here; k++) {
+                    advance(r.v, carries, r.out, m[half * columns_here + k]);
+                    history[half * columns_here + k] = r.v;
+                }
+            }
+            flow.step(step, history, r.out & ((1u << lcs_columns) - 1), mark);
+            if constexpr (Flow::marks) r.v = history[lcs_columns - 1];
+            if (s == lcs_steps - 2) out(r.out);
+        }
+    }
+
+    // sweep moves all rows, which are v, over chunks of columns. next() fetches lane's
+    // column of the next chunk, as LCSColumn. A warp does it alone: no carries come in
+    // or go out.
+    template <class Next, class Flow>
+    __device__ __forceinline__ void sweep(uint64_t chunks, Next next, uint32_t &v, unsigned lane, Flow &flow) {
+        fill(0, next(), lane);
+        auto column = next();
+        __syncwarp();
+        Rows r = begin<Flow::marks>(v, lane);
+        for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
+            // What is loaded for the next chunk is not waited for.
+            fill(chunk + 1, column, lane);
+            column = next();
+            __syncwarp();
+            advance_chunk(r, chunk, 0, lane, flow, [](uint32_t) {});
+        }
+        v = r.v;
     }
 };
 
-// LCSFlow is a sweep into which nothing comes and whose values nobody wants.
+// LCSFlow is a sweep whose values nobody wants.
 struct LCSFlow {
     static constexpr bool marks = false;
-    __device__ __forceinline__ uint32_t in(uint64_t) { return 0; }
     __device__ __forceinline__ uint32_t enter(uint32_t carries) { return carries; }
     __device__ __forceinline__ void step(uint64_t, uint32_t (&)[lcs_columns], uint32_t, bool) {}
-    __device__ __forceinline__ void out(uint64_t, uint32_t) {}
 };
 
 // LCSProblem is a part of a beside a part of b, whose table is gone through from
@@ -331,36 +431,87 @@ struct LCSProblem {
     }
 };
 
-// LCSBetween is the flow of a band between its neighbours: words of 32 carries
-// and a flag, each whole or not there.
-struct LCSBetween : LCSFlow {
-    const uint64_t *from;  // null for the first band
-    uint64_t *to;          // null for the last
-    uint32_t *boundary;    // null where none is kept
-    uint32_t from_flag, to_flag;
-    uint64_t chunks, length;
-    uint64_t next[2];  // chunks' words are on their way for as long
+// LCSInbox is the words that the band before hands on, in order: 32 carries and
+// a flag, each whole or not there. One is on its way while the one before is used.
+struct LCSInbox {
+    const uint64_t *at;
+    uint64_t left;  // none come behind them, nor to the first band
+    uint32_t flag;
+    uint64_t word;
 
-    __device__ __forceinline__ void begin() {
-        length = 0;
-        if (from == nullptr) return;
-        next[0] = load_relaxed(from);
-        next[1] = load_relaxed(from + minimum<uint64_t>(1, chunks - 1));
+    __device__ __forceinline__ void request() {
+        word = uint64_t(flag) << 32;
+        if (left > 0) word = load_relaxed(at);
     }
-    __device__ __forceinline__ uint32_t in(uint64_t chunk) {
-        if (from == nullptr || chunk >= chunks) return 0;
-        uint64_t word = next[0];
-        next[0] = next[1];
-        next[1] = load_relaxed(from + minimum(chunk + 2, chunks - 1));
-        while (word >> 32 != from_flag) word = load_relaxed(from + chunk);
-        return word;
-    }
-    __device__ __forceinline__ void out(uint64_t chunk, uint32_t carries) {
-        if (to != nullptr) store_relaxed(to + chunk, uint64_t(to_flag) << 32 | carries);
-        if (boundary != nullptr) boundary[chunk] = __brev(carries);
-        length += __popc(carries);
+    __device__ __forceinline__ uint32_t receive() {
+        while (word >> 32 != flag) word = load_relaxed(at);
+        const uint32_t carries = word;
+        if (left > 0) left--;
+        at++;
+        request();
+        return carries;
     }
 };
+
+// lcs_feed is the loop of a band's second warp. It fetches letters and the carries
+// of the band before for a chunk, while the first computes the chunk before, and
+// returns how many carries come out of the last row. They are kept at boundary, if
+// that is not null.
+template <class T>
+__device__ __forceinline__ uint64_t lcs_feed(LCSBand<T> &band, LCSColumns<T> next, LCSInbox inbox, uint64_t chunks, uint32_t *boundary, unsigned lane) {
+    constexpr int delay = LCSBand<T>::delay;
+    if (lane != 0) boundary = nullptr;
+    uint64_t length = 0;
+    const auto keep = [&](uint32_t carries) {
+        if (boundary != nullptr) *boundary++ = __brev(carries);
+        length += __popc(carries);
+    };
+    inbox.request();
+    band.fill(0, next(), lane);
+    auto column = next();
+    const uint32_t first = inbox.receive();
+    if (lane == 0) band.incoming[0] = first;
+    __syncthreads();
+    for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
+        band.fill(chunk + 1, column, lane);
+        // The other warp is at chunk - 1.
+        if (chunk >= delay + 2) keep(band.outgoing[chunk % 2]);
+        const uint32_t in = inbox.receive();
+        column = next();  // behind what may wait for all loads
+        if (lane == 0) band.incoming[(chunk + 1) % 2] = in;
+        __syncthreads();
+    }
+    __syncthreads();
+    if (chunks > 1) keep(band.outgoing[(chunks + delay) % 2]);
+    keep(band.outgoing[(chunks + delay + 1) % 2]);
+    return length;
+}
+
+// lcs_compute is the loop of the first, which hands on words of 32 carries and flag
+// at to, if that is not null.
+template <class T>
+__device__ __forceinline__ void lcs_compute(LCSBand<T> &band, uint64_t *to, uint32_t flag, uint64_t chunks, unsigned lane) {
+    constexpr int lanes = LCSBand<T>::lanes, delay = LCSBand<T>::delay;
+    LCSFlow flow;
+    const bool last = lane == lanes - 1, sends = last && to != nullptr;
+    const uint32_t outgoing = shared_address(band.outgoing);
+    __syncthreads();
+    uint32_t in = band.incoming[0];
+    auto rows = band.template begin<false>(~0u, lane);
+    for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
+        __syncthreads();
+        const uint32_t next = band.incoming[(chunk + 1) % 2];
+        band.advance_chunk(rows, chunk, in, lane, flow, [&](uint32_t carries) {
+            const bool there = chunk >= delay;
+            store_relaxed_if(sends && there, to + (chunk - delay), uint64_t(flag) << 32 | carries);
+            store_shared_if<4>(last && there, outgoing + chunk % 2 * 4, carries);
+        });
+        in = next;
+    }
+    __syncthreads();
+}
+
+constexpr int lcs_pass_block = 2 * warp_size;  // one computes, one feeds
 
 // lcs_pass goes through the tables of all problems. lengths[p] becomes the length
 // of problem p's longest common subsequence, where rows and columns are above 0. A
@@ -376,14 +527,21 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
                                          uint64_t only_columns, uint64_t only_keep, uint64_t only_slots, uint64_t units, uint64_t *ring,
                                          uint32_t *kept, uint64_t *lengths, uint64_t *ticket) {
     using Band = LCSBand<T>;
-    extern __shared__ unsigned char dynamic_shared[];
+    alignas(16) extern __shared__ unsigned char dynamic_shared[];
+    __shared__ uint64_t taken;
+    __shared__ unsigned computing_warp;
     Band &band = *reinterpret_cast<Band *>(dynamic_shared);
-    const unsigned lane = threadIdx.x;
+    const unsigned lane = threadIdx.x % warp_size;
+    // A multiprocessor's warps take turns at its four schedulers. Were the first of
+    // every block to compute, two schedulers would have all the work.
+    if (threadIdx.x == 0) computing_warp = warp_slot() / 4 % 2;
     for (;;) {
-        uint64_t unit = 0;
-        if (lane == 0) unit = atomic_add(ticket, uint64_t(1));
-        unit = shuffle(unit, 0);
+        __syncthreads();
+        if (threadIdx.x == 0) taken = atomic_add(ticket, uint64_t(1));
+        __syncthreads();
+        const uint64_t unit = taken;
         if (unit >= units) return;
+        const bool computes = __any_sync(full_warp, threadIdx.x / warp_size == computing_warp);
         LCSProblem p = {0, only_rows, 0, only_columns, 0, 1, only_keep, 0, 0, 0, only_slots};
         uint64_t problem = 0;
         if (count > 0) {
@@ -396,23 +554,23 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
         const bool reverse = p.directions == 2 && local % 2 == 1;
         const uint64_t number = p.directions == 2 ? local / 2 : local;
 
-        band.prepare({a + p.a, rows, bands * Band::rows, reverse}, number * Band::rows, lane);
+        if (computes) band.prepare({a + p.a, rows, bands * Band::rows, reverse}, number * Band::rows, lane);
+        __syncthreads();
 
         uint64_t *const words = ring + p.ring + (reverse ? slots * chunks : 0);
         const uint64_t above = reverse ? bands - number - 1 : number + 1;  // bands above the last row's lower edge
-        LCSBetween flow;
-        flow.chunks = chunks;
-        flow.from = number == 0 ? nullptr : words + (number - 1) % slots * chunks;
-        flow.to = number + 1 == bands ? nullptr : words + number % slots * chunks;
-        flow.from_flag = (number - 1) / slots + 1;
-        flow.to_flag = number / slots + 1;
-        flow.boundary = nullptr;
-        if (keep > 0 && above > 0 && above % keep == 0)
-            flow.boundary = kept + p.kept + ((reverse ? bands / keep : 0) + above / keep - 1) * chunks;
-        flow.begin();
-        uint32_t v = ~0u;
-        band.sweep({b + p.b, columns, columns, reverse}, v, lane, flow);
-        if (number + 1 == bands && !reverse && lane == Band::lanes - 1) lengths[problem] = flow.length;
+        if (computes) {
+            uint64_t *const to = number + 1 == bands ? nullptr : words + number % slots * chunks;
+            lcs_compute(band, to, uint32_t(number / slots + 1), chunks, lane);
+        } else {
+            uint32_t *boundary = nullptr;
+            if (keep > 0 && above > 0 && above % keep == 0)
+                boundary = kept + p.kept + ((reverse ? bands / keep : 0) + above / keep - 1) * chunks;
+            LCSInbox inbox = {words, 0, 0, 0};
+            if (number > 0) inbox = {words + (number - 1) % slots * chunks, chunks, uint32_t((number - 1) / slots + 1), 0};
+            const uint64_t length = lcs_feed<T>(band, {b + p.b, columns, reverse, lane}, inbox, chunks, boundary, lane);
+            if (number + 1 == bands && !reverse && lane == 0) lengths[problem] = length;
+        }
     }
 }
 
@@ -443,7 +601,7 @@ template <class T>
 __device__ __forceinline__ void lcs_trace(const T *a, const T *b, const LCSPiece *pieces, uint32_t *values, uint32_t *states, uint64_t *rows,
                                           uint32_t *a_marks, uint32_t *b_marks) {
     using Band = LCSBand<T>;
-    extern __shared__ unsigned char dynamic_shared[];
+    alignas(16) extern __shared__ unsigned char dynamic_shared[];
     Band &band = *reinterpret_cast<Band *>(dynamic_shared);
     const unsigned lane = threadIdx.x;
     const LCSPiece p = pieces[blockIdx.x];
@@ -457,7 +615,7 @@ __device__ __forceinline__ void lcs_trace(const T *a, const T *b, const LCSPiece
     LCSStored flow;
     flow.to = stored + lane * stride;
     flow.steps = walks && lane < Band::lanes ? chunks * lcs_steps : 0;
-    band.sweep({b + p.b, p.columns, p.columns, false}, v, lane, flow);
+    band.sweep(chunks, LCSColumns<T>(b + p.b, p.columns, false, lane), v, lane, flow);
     if (p.mode & lcs_save && lane < Band::lanes) states[(p.state + 1) * Band::lanes + lane] = v;
     if (!walks) return;
     __syncwarp();

@@ -77,7 +77,7 @@ template <class T>
 __device__ __forceinline__ void lcs_many(const T *a, const T *b, const LCSLane *lanes, const LCSSlice *slices, const uint8_t *counts,
                                          const uint32_t *columns, uint32_t *results, uint64_t stride, uint32_t where) {
     using Band = LCSBand<T>;
-    extern __shared__ unsigned char dynamic_shared[];
+    alignas(16) extern __shared__ unsigned char dynamic_shared[];
     Band &band = *reinterpret_cast<Band *>(dynamic_shared);
     const unsigned lane = threadIdx.x;
     const LCSSlice slice = slices[blockIdx.x];
@@ -101,12 +101,15 @@ __device__ __forceinline__ void lcs_many(const T *a, const T *b, const LCSLane *
         flow.stride = stride;
         flow.column = columns[slice.text];
     }
-    const auto column = [&](uint64_t i) {
-        if (i / lcs_columns >= slice.steps) return LCSTextColumn<T>{};
-        return LCSTextColumn<T>{b[slice.step * lcs_columns + i], counts[slice.step + i / lcs_columns]};
+    uint64_t i = lane;
+    const auto next = [&] {
+        LCSTextColumn<T> c = {};
+        if (i / lcs_columns < slice.steps) c = {b[slice.step * lcs_columns + i], counts[slice.step + i / lcs_columns]};
+        i += lcs_chunk;
+        return c;
     };
     uint32_t v = ~0u;
-    band.sweep(ceil_div<uint64_t>(slice.steps, lcs_steps), column, v, lane, flow);
+    band.sweep(ceil_div<uint64_t>(slice.steps, lcs_steps), next, v, lane, flow);
 }
 
 }  // namespace ptxrun
