@@ -607,12 +607,18 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 	return s.scanLevel(sc, &plan, 0, w, dst, src, n, sc.exclusive)
 }
 
-// scanPass scans in a single pass: by bulk copies where the device has them and
-// input and output are aligned for them.
+// bulkTiles is how many tiles a multiprocessor must have for bulk copies to pay:
+// the roles of scan_bulk take longer to start than a tile in registers.
+const bulkTiles = 4
+
+// scanPass scans in a single pass: by bulk copies where the device has them, there
+// is enough to scan, and input and output are aligned for them.
 func (s *Stream) scanPass(sc *scanner, plan *ScanPlan, state, dst, src driver.Ptr, n int64) error {
 	var k kernel
 	var err error
-	if bulkCapability <= s.rt.dev.Info().Capability && dst%16 == 0 && src%16 == 0 {
+	info := s.rt.dev.Info()
+	few := n <= passTile(sc.size)*int64(bulkTiles*info.Multiprocessors)
+	if bulkCapability <= info.Capability && !few && dst%16 == 0 && src%16 == 0 {
 		if k, err = sc.kernel(s.rt, kernelBulk); err != nil {
 			return err
 		}

@@ -380,6 +380,39 @@ func TestWideningErrors(t *testing.T) {
 	require.NoError(t, rt.Close())
 }
 
+// TestScanManyTiles has more tiles than the fewest for bulk copies, the last one
+// not whole, and memory that bulk copies can and cannot be made of.
+func TestScanManyTiles(t *testing.T) {
+	t.Run("uint8", testScanManyTiles[uint8])
+	t.Run("uint32", testScanManyTiles[uint32])
+	t.Run("int64", testScanManyTiles[int64])
+}
+
+func testScanManyTiles[T Number](t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		n := int(passTile(int(sizeOf[T]()))*int64(bulkTiles*rt.Info().Multiprocessors)) + 5
+		src := make([]T, n)
+		for i := range src {
+			src[i] = T(i%11 + 1)
+		}
+		for _, skew := range []int{0, 1} {
+			in, out := newGuarded[T](t, s, n, skew), newGuarded[T](t, s, n, skew)
+			require.NoError(t, in.CopyFrom(s, src))
+			require.NoError(t, InclusiveScanBuffer(s, out.Buffer, in.Buffer, Sum))
+			sum := T(0)
+			for i, got := range out.check(t, s, "scan") {
+				if sum += src[i]; got != sum {
+					require.Equal(t, sum, got, "element %d of %d, skew %d", i, n, skew)
+				}
+			}
+			in.check(t, s, "input")
+		}
+		require.NoError(t, s.Close())
+	})
+}
+
 func TestScanInit(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
 		for _, n := range []int{1, 100, 5000, 40_000} {
