@@ -4,7 +4,8 @@
 #include "select.cuh"
 
 // Run-length encoding in a single pass: every element is read once, every run's
-// value and length written once. Tiles, parts and rows are those of compaction.
+// value and length written once. Tiles, parts and rows are those of compaction; by
+// bulk copies encoding has its own.
 //
 // A run that begins in one stretch of elements may end in a later one. So a
 // stretch is summed up by how many runs begin in it and how many elements the

@@ -56,7 +56,7 @@ __device__ __forceinline__ void store_shared(uint32_t a, const uint32_t (&w)[cou
 }
 
 // put_shared and get_shared move one value of 1, 2 or any multiple of 4 bytes, at an
-// address aligned to 16 bytes. Through a pointer the compiler does not know of the
+// address aligned as for load_shared. Through a pointer the compiler does not know of the
 // alignment and moves bytes.
 template <class T>
 __device__ __forceinline__ void put_shared(uint32_t a, const T &v) {
