@@ -65,6 +65,12 @@ struct Heads {
         return sum;
     }
 
+    // limit takes those away that are not among the first held elements.
+    __device__ __forceinline__ void limit(unsigned held) {
+#pragma unroll
+        for (unsigned i = 0; i < words; i++) word[i] &= held > each * i ? ~0u >> (32 - minimum<unsigned>(held - each * i, each)) : 0;
+    }
+
     // runs sums up a part of held elements. Lane 0 gets it.
     __device__ __forceinline__ RunSummary<uint32_t> runs(unsigned held, unsigned lane) const {
         unsigned last = 0;  // elements up to the last head, it included
@@ -350,38 +356,40 @@ struct EncodeStages {
     Barrier empty[encode_stages];  // the writers are done with it
 };
 
-// find_heads finds those of a lane's elements, of which held, or, if whole, all are
-// there, at an address in shared memory. What precedes them is there as well, unless
-// they are the first of all.
+// LaneVectors are a lane's of a part, and what is before them.
 template <class V>
-__device__ __forceinline__ LaneHeads<V> find_heads(uint32_t from, unsigned held, bool whole, bool first) {
-    constexpr unsigned vw = vector_width<V>;
-    uint32_t w[encode_vectors][4];
-    Last<V> previous[1] = {};
-    if (!first && (whole || held > 0)) load_shared(previous, from - sizeof(previous));
-    if (whole) {
+struct LaneVectors {
+    static constexpr unsigned vw = vector_width<V>;
+    uint32_t word[encode_vectors][4];
+    Last<V> before[1];
+
+    // load loads them from an address in shared memory.
+    __device__ __forceinline__ void load(uint32_t from) {
+        load_shared(before, from - sizeof(before));
 #pragma unroll
-        for (int j = 0; j < encode_vectors; j++) load_shared(w[j], from + j * 16);
-    } else {
+        for (int j = 0; j < encode_vectors; j++) load_shared(word[j], from + j * 16);
+    }
+    // load_held does where held elements are there, and nothing before the first of all.
+    __device__ __forceinline__ void load_held(uint32_t from, unsigned held, bool first) {
+        before[0] = 0;
+        if (!first && held > 0) load_shared(before, from - sizeof(before));
 #pragma unroll
         for (unsigned j = 0; j < encode_vectors; j++) {
-            w[j][0] = w[j][1] = w[j][2] = w[j][3] = 0;
-            if (j * vw < held) load_shared(w[j], from + j * 16);
+            word[j][0] = word[j][1] = word[j][2] = word[j][3] = 0;
+            if (j * vw < held) load_shared(word[j], from + j * 16);
         }
     }
-    LaneHeads<V> heads = {};
+    __device__ __forceinline__ LaneHeads<V> heads() const {
+        LaneHeads<V> heads = {};
+        Last<V> previous = before[0];
 #pragma unroll
-    for (int j = 0; j < encode_vectors; j++) {
-        heads.word[j * vw / 32] |= differing_in<V>(w[j], previous[0]) << j * vw % 32;
-        previous[0] = last_of<V>(w[j]);
+        for (int j = 0; j < encode_vectors; j++) {
+            heads.word[j * vw / 32] |= differing_in<V>(word[j], previous) << j * vw % 32;
+            previous = last_of<V>(word[j]);
+        }
+        return heads;
     }
-    if (first) heads.word[0] |= 1;
-    if (!whole) {
-#pragma unroll
-        for (unsigned i = 0; i < heads.words; i++) heads.word[i] &= held > 32 * i ? ~0u >> (32 - minimum(held - 32 * i, 32u)) : 0;
-    }
-    return heads;
-}
+};
 
 // rle_encode_bulk needs the input aligned to 16 bytes, and dynamic shared memory
 // for EncodeStages.
@@ -446,12 +454,25 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
             }
         } else if (reducer) {
             constexpr int own = encode_parts / encode_reducers;
+            const bool whole = tile > 0 && held == encode_tile<V>;
+            LaneVectors<V> x[own];
             LaneHeads<V> heads[own];
+            const auto place = [=](int k) { return (part + k * encode_reducers) * encode_part<V> + lane * encode_lane<V>; };
+            const uint32_t first = from + part * encode_part_bytes + lane * (encode_vectors * 16);
+            constexpr uint32_t step = encode_reducers * encode_part_bytes;
+            if (whole) {
 #pragma unroll
-            for (int k = 0; k < own; k++) {
-                const unsigned p = part + k * encode_reducers, first = p * encode_part<V> + lane * encode_lane<V>;
-                heads[k] = find_heads<V>(from + p * encode_part_bytes + lane * (encode_vectors * 16), held_in(first, encode_lane<V>), (p + 1) * encode_part<V> <= held,
-                                         tile == 0 && first == 0);
+                for (int k = 0; k < own; k++) x[k].load(first + k * step);
+            } else {
+#pragma unroll
+                for (int k = 0; k < own; k++) x[k].load_held(first + k * step, held_in(place(k), encode_lane<V>), tile == 0 && place(k) == 0);
+            }
+#pragma unroll
+            for (int k = 0; k < own; k++) heads[k] = x[k].heads();
+            if (!whole) {
+                if (tile == 0 && place(0) == 0) heads[0].word[0] |= 1;
+#pragma unroll
+                for (int k = 0; k < own; k++) heads[k].limit(held_in(place(k), encode_lane<V>));
             }
 #pragma unroll
             for (int k = 0; k < own; k++) {
