@@ -380,30 +380,37 @@ func rleModules[V twin.Unsigned](t elemType) []ModuleSpec {
 }
 
 // Encoding in a single pass has compaction's tiles; each warp's list of heads and
-// the heads as bits are in shared memory, and on sm_90 stages of tiles. As in
-// ptx/src/rle_encode.cuh.
+// the heads as bits are in shared memory. By bulk copies it has its own tiles, of
+// parts of so many vectors a lane, in stages. As in ptx/src/rle_encode.cuh.
 const (
-	encodeStages   = 6
-	encodeReducers = 3
-	encodeBits     = selectRows * 32 * 2 // of a part
+	encodeParts     = 8
+	encodeVectors   = 7
+	encodeStages    = 5
+	encodeReducers  = 4
+	encodeTileBytes = encodeParts * encodeVectors * 32 * 16
 )
 
-// encodeState is the bytes of state for n elements: a tile's total is 8 bytes, and
-// as many of marks.
-func encodeState(n int64, size int) int64 { return passStateHead + ceilDiv(n, selectTile(size))*16 }
+// encodeBulkTile is the elements of a tile of encoding by bulk copies.
+func encodeBulkTile(size int64) int64 { return encodeTileBytes / size }
 
-// encodeList is a part's list of heads, of 2 bytes each.
-func encodeList(size int64) int64 { return (2*selectTile(int(size))/selectParts + 8 + 127) &^ 127 }
+// encodeState is the bytes of state for so many tiles: a tile's total is 8 bytes, and
+// as many of marks.
+func encodeState(tiles int64) int64 { return passStateHead + tiles*16 }
+
+// encodeList is the list of heads of a part of so many elements, of 2 bytes each.
+func encodeList(part int64) int64 { return (2*part + 8 + 127) &^ 127 }
 
 // encodePassShared is the shared memory of encoding; a part is also staged in its
 // list.
 func encodePassShared(size int64) int64 {
-	return selectParts * (max(encodeList(size), (selectTileBytes/selectParts+16+112)&^127) + encodeBits)
+	const bits = selectRows * 32 * 2
+	return selectParts * (max(encodeList(selectTile(int(size))/selectParts), (selectTileBytes/selectParts+16+112)&^127) + bits)
 }
 
 // encodeBulkShared is the shared memory of encoding by bulk copies.
 func encodeBulkShared(size int64) int64 {
-	return encodeStages*(16+selectTileBytes+selectParts*encodeBits) + selectParts*encodeList(size) + 2048
+	bits := 32 * 4 * ceilDiv(encodeVectors*16/size, 32)
+	return encodeStages*(16+encodeTileBytes+encodeParts*bits) + encodeParts*encodeList(encodeBulkTile(size)/encodeParts) + 2048
 }
 
 // Decoding in a single pass: parts of rows of 32 vectors of lengths, a warp's work
@@ -445,8 +452,8 @@ func rlePassModules[V twin.Unsigned](t elemType) []ModuleSpec {
 	}
 	bulk := func(length elemType, tw driver.Twin) KernelSpec {
 		k := encode("bulk", length, tw)
-		k.Block, k.Target = (2+encodeReducers+selectParts)*32, bulkCapability
-		k.Shared = encodeBulkShared(size)
+		k.Block, k.Target = (2+encodeReducers+encodeParts)*32, bulkCapability
+		k.Tile, k.Shared = encodeBulkTile(size), encodeBulkShared(size)
 		return k
 	}
 	decode := func(length elemType, tw driver.Twin) KernelSpec {

@@ -228,7 +228,7 @@ func (s *Stream) refuseLongRuns(e *encoding) error {
 // length of a run that is too long.
 func (s *Stream) encodePass(e *encoding, tooLong driver.Ptr) error {
 	kind := "pass"
-	if e.n > selectTile(int(e.size)) && bulkCapability <= s.rt.dev.Info().Capability && e.src%16 == 0 {
+	if e.n > encodeBulkTile(e.size) && bulkCapability <= s.rt.dev.Info().Capability && e.src%16 == 0 {
 		kind = "bulk"
 	}
 	module := "rle_encode_" + kind + "_" + widthName(e.size)
@@ -238,7 +238,7 @@ func (s *Stream) encodePass(e *encoding, tooLong driver.Ptr) error {
 	}
 	bytes := int64(0) // none for a single tile
 	if e.n > k.spec.Tile {
-		bytes = encodeState(e.n, int(e.size))
+		bytes = encodeState(ceilDiv(e.n, k.spec.Tile))
 	}
 	return s.launchPass(k, e.n, 0, bytes, func(a *driver.Args, state driver.Ptr, first uint32) {
 		a.Ptr(e.src).Uint64(uint64(e.n)).Ptr(e.values).Ptr(e.lengths).Uint64(uint64(e.capacity)).Ptr(e.count).Ptr(tooLong).Ptr(state).Uint32(first)

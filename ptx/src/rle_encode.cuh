@@ -4,7 +4,8 @@
 #include "select.cuh"
 
 // Run-length encoding in a single pass: every element is read once, every run's
-// value and length written once. Tiles, parts and rows are those of compaction.
+// value and length written once. Tiles, parts and rows are those of compaction; by
+// bulk copies encoding has its own.
 //
 // A run that begins in one stretch of elements may end in a later one. So a
 // stretch is summed up by how many runs begin in it and how many elements the
@@ -47,63 +48,81 @@ struct WarpReduce<JoinRuns<uint32_t>> {
 };
 #endif
 
-using RunLookBack = LookBack<JoinRuns<uint32_t>, JoinRuns<uint64_t>>;
+using RunLookBack = ExactLookBack<JoinRuns<uint32_t>, JoinRuns<uint64_t>>;
 
-// A part's heads, as bits: where they are found, a lane has those of a vector of
-// each row; where runs are stored, those of select_rows vectors that follow each
-// other, two in a word, so that one scan over lanes numbers them.
+// Heads are those among the elements of a part that a lane has, which follow each
+// other: each of them in a word's low bits.
+template <int elements, int each>
+struct Heads {
+    static constexpr int words = ceil_div(elements, each);
+    static constexpr int part = elements * warp_size;
+    uint32_t word[words];
+
+    __device__ __forceinline__ unsigned count() const {
+        unsigned sum = 0;
+#pragma unroll
+        for (int i = 0; i < words; i++) sum += __popc(word[i]);
+        return sum;
+    }
+
+    // limit takes those away that are not among the first held elements.
+    __device__ __forceinline__ void limit(unsigned held) {
+#pragma unroll
+        for (unsigned i = 0; i < words; i++) word[i] &= held > each * i ? ~0u >> (32 - minimum<unsigned>(held - each * i, each)) : 0;
+    }
+
+    // runs sums up a part of held elements. Lane 0 gets it.
+    __device__ __forceinline__ RunSummary<uint32_t> runs(unsigned held, unsigned lane) const {
+        unsigned last = 0;  // elements up to the last head, it included
+#pragma unroll
+        for (int i = 0; i < words; i++) {
+            if (word[i] != 0) last = lane * elements + i * each + 32 - __clz(word[i]);
+        }
+        const unsigned sum = warp_reduce<Sum<uint32_t>>(count());
+        last = warp_reduce<Max<uint32_t>>(last);
+        return RunSummary<uint32_t>(sum, sum != 0 ? held + 1 - last : held);
+    }
+};
+
+// HeadBits are a warp's own shared memory, through which heads found in rows of
+// vectors become those of select_rows vectors that follow each other, two in a word.
 template <class V>
 struct HeadBits {
     static constexpr int vw = vector_width<V>;
-    static constexpr int words = select_rows / 2;
     static_assert(select_rows % 2 == 0, "two rows in a word");
     using Group = uint16_t;  // a vector's
     alignas(4) Group group[select_rows * warp_size];
 
-    __device__ __forceinline__ void set(const Keep &keep, unsigned lane) {
+    __device__ __forceinline__ Heads<select_rows * vw, 2 * vw> exchange(const Keep &keep, unsigned lane) {
 #pragma unroll
         for (int j = 0; j < select_rows; j++) group[j * warp_size + lane] = Group(keep.bits[j]);
-    }
-    __device__ __forceinline__ void get(uint32_t (&word)[words], unsigned lane) const {
+        __syncwarp();
+        Heads<select_rows * vw, 2 * vw> heads;
 #pragma unroll
-        for (int i = 0; i < words; i++) {
+        for (int i = 0; i < heads.words; i++) {
             uint32_t w[1];
             load_shared(w, shared_address(group + select_rows * lane + 2 * i));
-            word[i] = vw == 16 ? w[0] : (w[0] & 0xffff) | w[0] >> (16 - vw);
+            heads.word[i] = vw == 16 ? w[0] : (w[0] & 0xffff) | w[0] >> (16 - vw);
         }
+        return heads;
     }
 };
 
-// runs_in sums up a part of held elements, of which keep are heads. All lanes get
-// it.
-template <class V>
-__device__ __forceinline__ RunSummary<uint32_t> runs_in(const Keep &keep, unsigned held, unsigned lane) {
-    constexpr int vw = vector_width<V>;
-    unsigned heads = 0, top = 0, row = 0;  // the lane's last heads, in two rows from row on
-#pragma unroll
-    for (int j = 0; j < select_rows; j += 2) {
-        const unsigned w = keep.bits[j] | keep.bits[j + 1] << vw;
-        heads += __popc(w);
-        if (w != 0) {
-            top = w;
-            row = j;
-        }
-    }
-    const unsigned bit = 31 - __clz(top);
-    unsigned last = ((row + bit / vw) * warp_size + lane) * vw + bit % vw + 1;  // elements up to the last head, it included
-    if (top == 0) last = 0;
-    heads = shuffle(warp_reduce<Sum<uint32_t>>(heads), 0);
-    last = shuffle(warp_reduce<Max<uint32_t>>(last), 0);
-    return RunSummary<uint32_t>(heads, heads != 0 ? held + 1 - last : held);
+// bit_number is the number of the highest bit of w, any if there is none. Compilers
+// find arithmetic for it out, and branch on zero.
+__device__ __forceinline__ uint32_t bit_number(uint32_t w) {
+    uint32_t b;
+    asm("bfind.u32 %0, %1;" : "=r"(b) : "r"(w));
+    return b;
 }
 
 // HeadList is a warp's own shared memory, in which the places of a part's heads are
 // brought together, 2 bytes each. Within 128 bytes slots of 8 bytes are exchanged,
 // so that lanes that store many heads each do not meet in one bank.
-template <class V>
+template <int part>
 struct HeadList {
-    static constexpr unsigned bytes = (2 * select_part<V> + 8 + 127) / 128 * 128;
-    static_assert(select_part<V> <= 1 << 16, "a place in a part is 16 bits");
+    static constexpr unsigned bytes = (2 * part + 8 + 127) / 128 * 128;
+    static_assert(part <= 1 << 16, "a place in a part is 16 bits");
 
     // exchanged is where the slot at an address is; the list begins at a multiple of 128.
     static __device__ __forceinline__ uint32_t exchanged(uint32_t a) { return a ^ (a >> 4 & 0x78); }
@@ -117,6 +136,39 @@ struct HeadList {
         uint16_t place[1];
         load_shared(place, exchanged(a));
         return place[0];
+    }
+
+    // add_all stores the places of a lane's heads from slot a on. Where heads are
+    // dense, every element is looked at; else words give up their heads side by side,
+    // as finding one takes long.
+    template <int elements, int each>
+    static __device__ __forceinline__ void add_all(Heads<elements, each> heads, uint32_t a, bool dense, unsigned lane) {
+        constexpr int words = heads.words;
+        const unsigned place = lane * elements;
+        if (dense) {
+#pragma unroll
+            for (int k = 0; k < elements; k++) add(heads.word[k / each] & 1u << k % each, a, place + k);
+            return;
+        }
+        uint32_t slot[words];
+        unsigned rounds = 0;
+#pragma unroll
+        for (int i = 0; i < words; i++) {
+            const unsigned own = __popc(heads.word[i]);
+            slot[i] = a;
+            a += 2 * own;
+            rounds = maximum(rounds, own);
+        }
+#pragma unroll 1
+        for (; rounds > 0; rounds--) {
+#pragma unroll
+            for (int i = 0; i < words; i++) {
+                const uint32_t lowest = heads.word[i] & (0 - heads.word[i]);
+                store_shared_if<2>(lowest, exchanged(slot[i]), place + i * each + bit_number(lowest));
+                heads.word[i] ^= lowest;
+                slot[i] += 2;
+            }
+        }
     }
 };
 
@@ -135,83 +187,53 @@ struct RunOutput {
         if (sizeof(L) < 8 && too_long != nullptr && length > L(~L(0))) atomic_max(too_long, length);
     }
 
-    // store stores the runs of a part of held elements, whose heads are bits. before
-    // sums up what precedes it; value_at returns an element of the part. last says
-    // that no elements follow.
-    template <class ValueAt>
-    __device__ __forceinline__ void store(const HeadBits<V> &bits, unsigned held, const RunSummary<uint64_t> &before, bool last, ValueAt value_at, uint32_t scratch,
+    // store stores the runs of a part of held elements. before sums up what precedes
+    // it; value_at returns an element of the part. last says that no elements follow.
+    template <class H, class ValueAt>
+    __device__ __forceinline__ void store(const H &heads, unsigned held, const RunSummary<uint64_t> &before, bool last, ValueAt value_at, uint32_t scratch,
                                           unsigned lane) const {
-        using Bits = HeadBits<V>;
-        uint32_t word[Bits::words];
-        bits.get(word, lane);
-        unsigned own = 0;
-#pragma unroll
-        for (int i = 0; i < Bits::words; i++) own += __popc(word[i]);
-        uint64_t heads = before.heads;
+        const unsigned own = heads.count();
+        uint64_t runs = before.heads;
         uint64_t reach = before.open;  // the open run's length, were it to end where the part begins
         if (__any_sync(full_warp, own != 0)) {
             const unsigned inclusive = warp_scan<Sum<uint32_t>>(own, lane), size = shuffle(inclusive, warp_size - 1);
-            if (heads <= capacity || too_long != nullptr) {
-                const unsigned end = store_runs(word, inclusive - own, own, size, size * 4 > held, before, value_at, scratch, lane);
-                reach = 0 - uint64_t(end);
-            }
-            heads += size;
+            if (runs <= capacity || too_long != nullptr) reach = 0 - uint64_t(store_runs(heads, inclusive - own, size, size * 4 > held, before, value_at, scratch, lane));
+            runs += size;
         }
         if (last && lane == 0) {
-            if (count != nullptr) *count = heads;
-            if (heads > 0) finish(heads - 1, reach + held);
+            if (count != nullptr) *count = runs;
+            if (runs > 0) finish(runs - 1, reach + held);
         }
     }
 
   private:
     // store_runs stores the size runs that begin in a part, of which this lane has
-    // own, with number first in the part, and returns the last one's place.
-    template <class ValueAt>
-    __device__ __forceinline__ unsigned store_runs(const uint32_t (&word)[HeadBits<V>::words], unsigned first, unsigned own, unsigned size, bool dense,
-                                                   const RunSummary<uint64_t> &before, const ValueAt &value_at, uint32_t scratch, unsigned lane) const {
-        using List = HeadList<V>;
-        constexpr int words = HeadBits<V>::words;
-        constexpr unsigned each = 2 * vector_width<V>;  // elements of a word
+    // those from number first in the part on, and returns the last one's place.
+    template <class H, class ValueAt>
+    __device__ __forceinline__ unsigned store_runs(const H &lane_heads, unsigned first, unsigned size, bool dense, const RunSummary<uint64_t> &before,
+                                                   const ValueAt &value_at, uint32_t scratch, unsigned lane) const {
+        using List = HeadList<H::part>;
         // Head k is in slot k + lead, so that four slots from a multiple of 4 on are
         // four lengths from a multiple of 4 on: that of the run before head k goes to
         // number heads - 1 + k.
         const uint64_t heads = before.heads;
         const unsigned lead = unsigned(heads - 1) & 3;
         const uint32_t list = scratch + 2 * lead;
-        uint32_t a = list + 2 * first;
-        const unsigned place = lane * words * each;
-        if (dense) {
-#pragma unroll
-            for (int i = 0; i < words; i++) {
-#pragma unroll
-                for (unsigned b = 0; b < each; b++) List::add(word[i] & 1u << b, a, place + i * each + b);
-            }
-        } else {
-            a += 2 * own;
-#pragma unroll
-            for (int i = words - 1; i >= 0; i--) {
-#pragma unroll 1
-                for (uint32_t bits = word[i]; bits != 0;) {
-                    const unsigned b = 31 - __clz(bits);
-                    bits ^= 1u << b;
-                    a -= 2;
-                    store_shared_if<2>(1, List::exchanged(a), place + i * each + b);
-                }
-            }
-        }
+        List::add_all(lane_heads, list + 2 * first, dense, lane);
         __syncwarp();
+        const unsigned room = heads < capacity ? minimum<uint64_t>(capacity - heads, H::part) : 0;  // for heads of this part
         const auto store_run = [=](unsigned k, bool value, bool length) {
             const unsigned at = List::at(list + 2 * k);
-            const uint64_t run = heads + k;
-            if (value && run < capacity) values[run] = value_at(at);
-            if (length && k > 0 && run <= capacity) lengths[run - 1] = L(at - List::at(list + 2 * k - 2));
+            if (value && k < room) values[heads + k] = value_at(at);
+            if (length && k > 0 && k <= room) lengths[heads + k - 1] = L(at - List::at(list + 2 * k - 2));
             if (k == 0 && heads > 0) finish(heads - 1, before.open + at);
         };
         // Fours of lengths of the runs before heads k to k + 3, and of values of heads
-        // k - 1 to k + 2, from k = begin on, which is at least 1.
+        // k - 1 to k + 2, from k = begin on, which is at least 1. Few runs are done
+        // sooner one by one.
         const unsigned begin = 4 - lead;
         unsigned fours = 0;
-        if (size > begin && heads + size <= capacity && is_aligned(values, minimum(16, 4 * int(sizeof(V)))) && is_aligned(lengths, 16)) fours = (size - begin) / 4;
+        if (size > 2 * warp_size && size <= room && is_aligned(values, minimum(16, 4 * int(sizeof(V)))) && is_aligned(lengths, 16)) fours = (size - begin) / 4;
         if (fours == 0) {
 #pragma unroll 1
             for (unsigned k = lane; k < size; k += warp_size) store_run(k, true, true);
@@ -241,7 +263,7 @@ struct RunOutput {
 // EncodeScratch is a warp's own shared memory.
 template <class V>
 struct EncodeScratch {
-    alignas(128) unsigned char list[maximum(HeadList<V>::bytes, unsigned(scratch_bytes + 112) / 128 * 128)];
+    alignas(128) unsigned char list[maximum(HeadList<select_part<V>>::bytes, unsigned(scratch_bytes + 112) / 128 * 128)];
     HeadBits<V> heads;
 };
 
@@ -271,8 +293,8 @@ __device__ __forceinline__ void rle_encode_pass(const V *in, uint64_t n, const R
         Keep keep;
         Rows<V> x;
         input.load(x, keep, index, held, true, list, lane);
-        scratch.heads.set(keep, lane);
-        const RunSummary<uint32_t> own = runs_in<V>(keep, held, lane);
+        const auto heads = scratch.heads.exchange(keep, lane);
+        const RunSummary<uint32_t> own = heads.runs(held, lane);
         if (lane == 0) totals.get()[part] = own;
         __syncthreads();
         if (part == 0) {
@@ -286,7 +308,7 @@ __device__ __forceinline__ void rle_encode_pass(const V *in, uint64_t n, const R
         RunSummary<uint64_t> before = tile_prefix.get()[0];
         for (unsigned p = 0; p < part; p++) before = JoinRuns<uint64_t>::combine(before, totals.get()[p]);
         const V *const from = in + index;
-        output.store(scratch.heads, held, before, tile == tiles - 1 && part == select_parts - 1, [=](unsigned k) { return from[k]; }, list, lane);
+        output.store(heads, held, before, tile == tiles - 1 && part == select_parts - 1, [=](unsigned k) { return from[k]; }, list, lane);
     }
 }
 
@@ -294,26 +316,79 @@ __device__ __forceinline__ void rle_encode_pass(const V *in, uint64_t n, const R
 
 // rle_encode_bulk divides a block's warps into roles, as scan_bulk does. Reducers
 // find the heads and leave them as bits for the writers, which read no elements
-// but those that begin runs.
-constexpr int encode_stages = 6;
-constexpr int encode_reducers = 3;
-constexpr int encode_block = (2 + encode_reducers + select_parts) * warp_size;
-static_assert(encode_stages % encode_reducers == 0, "a stage is always the same reducer's, or it could be a phase ahead");
+// but those that begin runs. They share every tile, so that it keeps its stage for a
+// short time; one of them, in turn, sums up the tile.
+//
+// A lane's vectors of a part follow each other: only the first has its neighbour in
+// another lane's, heads need no exchange, and as their number is odd, lanes that load
+// theirs from shared memory do not meet in a bank.
+constexpr int encode_parts = 8;
+constexpr int encode_vectors = 7;
+constexpr int encode_stages = 5;
+constexpr int encode_reducers = 4;
+constexpr int encode_block = (2 + encode_reducers + encode_parts) * warp_size;
+static_assert(encode_parts % encode_reducers == 0, "reducers have as many parts each");
+
+constexpr int encode_part_bytes = encode_vectors * warp_size * 16;
+template <class V>
+constexpr int encode_lane = encode_vectors * vector_width<V>;
+template <class V>
+constexpr int encode_part = warp_size * encode_lane<V>;
+template <class V>
+constexpr int encode_tile = encode_parts * encode_part<V>;
+template <class V>
+using LaneHeads = Heads<encode_lane<V>, 32>;
 
 // A stage's tile is preceded by the 16 bytes that precede it in memory.
 constexpr int stage_lead = 16;
 
 template <class V>
 struct EncodeStages {
-    alignas(128) unsigned char tile[encode_stages][stage_lead + select_parts * select_part_bytes];
-    alignas(128) unsigned char scratch[select_parts][HeadList<V>::bytes];
-    HeadBits<V> heads[encode_stages][select_parts];
+    alignas(128) unsigned char tile[encode_stages][stage_lead + encode_parts * encode_part_bytes];
+    alignas(128) unsigned char scratch[encode_parts][HeadList<encode_part<V>>::bytes];
+    uint32_t heads[encode_stages][encode_parts][LaneHeads<V>::words][warp_size];
     alignas(16) unsigned char prefix[encode_stages][sizeof(RunSummary<uint64_t>)];
-    alignas(16) unsigned char before[encode_stages][select_parts][sizeof(RunSummary<uint32_t>)];  // what precedes a part in the tile
+    alignas(16) unsigned char before[encode_stages][encode_parts][sizeof(RunSummary<uint32_t>)];  // a part's sum, then what precedes it in the tile
     uint64_t index[encode_stages];
-    Barrier full[encode_stages];                      // the tile is there
-    Barrier ready[encode_stages];                     // prefix, before and heads are there
-    Barrier empty[encode_stages];                     // the writers are done with it
+    Barrier full[encode_stages];   // the tile is there
+    Barrier found[encode_stages];  // heads and the parts' sums are there
+    Barrier ready[encode_stages];  // prefix and before are there
+    Barrier empty[encode_stages];  // the writers are done with it
+};
+
+// LaneVectors are a lane's of a part, and what is before them.
+template <class V>
+struct LaneVectors {
+    static constexpr unsigned vw = vector_width<V>;
+    uint32_t word[encode_vectors][4];
+    Last<V> before[1];
+
+    // load loads them from an address in shared memory.
+    __device__ __forceinline__ void load(uint32_t from) {
+        load_shared(before, from - sizeof(before));
+#pragma unroll
+        for (int j = 0; j < encode_vectors; j++) load_shared(word[j], from + j * 16);
+    }
+    // load_held does where held elements are there, and nothing before the first of all.
+    __device__ __forceinline__ void load_held(uint32_t from, unsigned held, bool first) {
+        before[0] = 0;
+        if (!first && held > 0) load_shared(before, from - sizeof(before));
+#pragma unroll
+        for (unsigned j = 0; j < encode_vectors; j++) {
+            word[j][0] = word[j][1] = word[j][2] = word[j][3] = 0;
+            if (j * vw < held) load_shared(word[j], from + j * 16);
+        }
+    }
+    __device__ __forceinline__ LaneHeads<V> heads() const {
+        LaneHeads<V> heads = {};
+        Last<V> previous = before[0];
+#pragma unroll
+        for (int j = 0; j < encode_vectors; j++) {
+            heads.word[j * vw / 32] |= differing_in<V>(word[j], previous) << j * vw % 32;
+            previous = last_of<V>(word[j]);
+        }
+        return heads;
+    }
 };
 
 // rle_encode_bulk needs the input aligned to 16 bytes, and dynamic shared memory
@@ -322,16 +397,19 @@ template <class V, class L>
 __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const RunOutput<V, L> &output, const Pass &pass) {
     alignas(128) extern __shared__ unsigned char dynamic_shared[];
     auto &stages = *reinterpret_cast<EncodeStages<V> *>(dynamic_shared);
-    static_assert(sizeof(stages) <= encode_stages * (stage_lead + select_parts * (select_part_bytes + sizeof(HeadBits<V>))) + select_parts * HeadList<V>::bytes + 2048,
+    constexpr int words = LaneHeads<V>::words;
+    static_assert(sizeof(stages) <= encode_stages * (stage_lead + encode_parts * (encode_part_bytes + words * warp_size * 4)) +
+                                        encode_parts * HeadList<encode_part<V>>::bytes + 2048,
                   "the launch gives 2 KiB beside tiles, heads and scratch");
     const unsigned lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
-    const uint64_t tiles = ceil_div<uint64_t>(n, select_tile<V>);
+    const uint64_t tiles = ceil_div<uint64_t>(n, encode_tile<V>);
 
     if (threadIdx.x == 0) {
         for (int s = 0; s < encode_stages; s++) {
             stages.full[s].init(1);
-            stages.ready[s].init(1 + warp_size);
-            stages.empty[s].init(select_parts);
+            stages.found[s].init(encode_reducers * warp_size);
+            stages.ready[s].init(2);
+            stages.empty[s].init(encode_parts);
         }
         fence_barriers();
     }
@@ -339,13 +417,13 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
 
     if (warp == 0) {
         if (lane > 0) return;
-        load_tiles<encode_stages, encode_reducers>(
+        load_tiles<encode_stages, 1>(
             stages, pass, tiles,
             [&](int s, uint64_t tile) {
-                const V *const from = in + tile * select_tile<V>;
+                const V *const from = in + tile * encode_tile<V>;
                 const unsigned lead = tile > 0 ? stage_lead : 0;
                 unsigned char *const to = stages.tile[s] + stage_lead;
-                const unsigned bytes = lead + fetch_rest(to, from, held_of(n, tile * select_tile<V>, select_tile<V>) * sizeof(V));
+                const unsigned bytes = lead + fetch_rest(to, from, held_of(n, tile * encode_tile<V>, encode_tile<V>) * sizeof(V));
                 stages.full[s].announce(bytes);
                 if (bytes > 0) bulk_load(to - lead, reinterpret_cast<const unsigned char *>(from) - lead, bytes, stages.full[s]);
             },
@@ -355,15 +433,18 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
 
     // The other roles go over the stages; the parity changes with every round.
     const bool reducer = warp >= 2 && warp < 2 + encode_reducers;
+    const unsigned part = reducer ? warp - 2 : warp - 2 - encode_reducers;  // a reducer's first, and its turn
+    const uint32_t tile_at = shared_address(stages.tile) + stage_lead, heads_at = shared_address(stages.heads) + 4 * lane;
+    const uint32_t before_at = shared_address(stages.before), scratch = shared_address(stages.scratch) + part * sizeof(stages.scratch[0]);
     RunLookBack look_back(pass, JoinRuns<uint64_t>::identity());
-    for (uint32_t i = reducer ? warp - 2 : 0;; i += reducer ? encode_reducers : 1) {
-        const int s = i % encode_stages;
-        const unsigned parity = i / encode_stages & 1;
+    unsigned s = 0, parity = 0, turn = 0;
+    for (;;) {
         stages.full[s].wait(parity);
         const uint64_t tile = stages.index[s];
         if (tile >= tiles) return;
-        const uint64_t first = tile * select_tile<V>;
-        const unsigned char *const elements = stages.tile[s] + stage_lead;
+        const unsigned held = held_of(n, tile * encode_tile<V>, encode_tile<V>);
+        const auto held_in = [=](unsigned first, unsigned size) { return first < held ? minimum(held - first, size) : 0; };
+        const uint32_t from = tile_at + s * sizeof(stages.tile[0]), bits = heads_at + s * sizeof(stages.heads[0]), before = before_at + s * sizeof(stages.before[0]);
 
         if (warp == 1) {
             const RunSummary<uint64_t> prefix = look_back.prefix(tile, lane);
@@ -372,54 +453,69 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
                 stages.ready[s].arrive();
             }
         } else if (reducer) {
-            RunSummary<uint32_t> total = JoinRuns<uint32_t>::identity();
-#pragma unroll 1
-            for (int part = 0; part < select_parts; part++) {
-                constexpr int vw = Rows<V>::vw;
-                const uint64_t index = first + part * select_part<V>;
-                const unsigned held = held_of(n, index, select_part<V>);
-                const unsigned char *const from = elements + part * select_part_bytes;
-                const bool whole = held == select_part<V>;
-                Rows<V> x;
-                Keep keep;
-                V before[1] = {};
-                if (index > 0 && held > 0) load_shared(before, from - sizeof(V));
-                if (!whole) {
+            constexpr int own = encode_parts / encode_reducers;
+            const bool whole = tile > 0 && held == encode_tile<V>;
+            LaneVectors<V> x[own];
+            LaneHeads<V> heads[own];
+            const auto place = [=](int k) { return (part + k * encode_reducers) * encode_part<V> + lane * encode_lane<V>; };
+            const uint32_t first = from + part * encode_part_bytes + lane * (encode_vectors * 16);
+            constexpr uint32_t step = encode_reducers * encode_part_bytes;
+            if (whole) {
 #pragma unroll
-                    for (int j = 0; j < select_rows; j++) x.word[j][0] = x.word[j][1] = x.word[j][2] = x.word[j][3] = 0;
-                }
+                for (int k = 0; k < own; k++) x[k].load(first + k * step);
+            } else {
 #pragma unroll
-                for (int j = 0; j < select_rows; j++) {
-                    const unsigned k = j * warp_size + lane;
-                    if (whole || k * vw < held) load_shared(x.word[j], from + k * 16);
-                }
-                differing(keep, x, before[0], index == 0, lane);
-                if (!whole) {
-#pragma unroll
-                    for (int j = 0; j < select_rows; j++) keep.bits[j] &= all_before<vw>(held, j, lane);
-                }
-                stages.heads[s][part].set(keep, lane);
-                if (lane == 0) put_shared(stages.before[s][part], total);
-                total = JoinRuns<uint32_t>::combine(total, runs_in<V>(keep, held, lane));
+                for (int k = 0; k < own; k++) x[k].load_held(first + k * step, held_in(place(k), encode_lane<V>), tile == 0 && place(k) == 0);
             }
-            if (lane == 0) look_back.totals.publish(tile, total);
-            stages.ready[s].arrive();
+#pragma unroll
+            for (int k = 0; k < own; k++) heads[k] = x[k].heads();
+            if (!whole) {
+                if (tile == 0 && place(0) == 0) heads[0].word[0] |= 1;
+#pragma unroll
+                for (int k = 0; k < own; k++) heads[k].limit(held_in(place(k), encode_lane<V>));
+            }
+#pragma unroll
+            for (int k = 0; k < own; k++) {
+                const unsigned p = part + k * encode_reducers;
+#pragma unroll
+                for (int w = 0; w < words; w++) put_shared(bits + p * sizeof(stages.heads[0][0]) + w * 4 * warp_size, heads[k].word[w]);
+                const RunSummary<uint32_t> sum = heads[k].runs(held_in(p * encode_part<V>, encode_part<V>), lane);
+                if (lane == 0) put_shared(before + p * sizeof(sum), sum);
+            }
+            stages.found[s].arrive();
+            if (turn == part) {
+                stages.found[s].wait(parity);
+                if (lane == 0) {
+                    RunSummary<uint32_t> sum[encode_parts], total = JoinRuns<uint32_t>::identity();
+#pragma unroll
+                    for (int p = 0; p < encode_parts; p++) sum[p] = get_shared<RunSummary<uint32_t>>(before + p * sizeof(total));
+#pragma unroll
+                    for (int p = 0; p < encode_parts; p++) {
+                        put_shared(before + p * sizeof(total), total);
+                        total = JoinRuns<uint32_t>::combine(total, sum[p]);
+                    }
+                    look_back.totals.publish(tile, total);
+                    stages.ready[s].arrive();
+                }
+            }
+            if (++turn == encode_reducers) turn = 0;
         } else {
-            const int part = warp - 2 - encode_reducers;
-            const uint64_t index = first + part * select_part<V>;
             stages.ready[s].wait(parity);
-            const RunSummary<uint64_t> before = get_shared<RunSummary<uint64_t>>(stages.prefix[s]);
-            const RunSummary<uint32_t> inside = get_shared<RunSummary<uint32_t>>(stages.before[s][part]);
-            const uint32_t from = shared_address(elements + part * select_part_bytes);
-            const auto value_at = [=](unsigned k) {
-                V v[1];
-                load_shared(v, from + k * sizeof(V));
-                return v[0];
-            };
-            output.store(stages.heads[s][part], held_of(n, index, select_part<V>), JoinRuns<uint64_t>::combine(before, inside), tile == tiles - 1 && part == select_parts - 1, value_at,
-                         shared_address(stages.scratch[part]), lane);
+            LaneHeads<V> heads;
+#pragma unroll
+            for (int w = 0; w < words; w++) heads.word[w] = get_shared<uint32_t>(bits + part * sizeof(stages.heads[0][0]) + w * 4 * warp_size);
+            const RunSummary<uint64_t> prefix = get_shared<RunSummary<uint64_t>>(stages.prefix[s]);
+            const RunSummary<uint32_t> inside = get_shared<RunSummary<uint32_t>>(before + part * sizeof(inside));
+            const uint32_t elements = from + part * encode_part_bytes;
+            const auto value_at = [=](unsigned k) { return get_shared<V>(elements + k * sizeof(V)); };
+            output.store(heads, held_in(part * encode_part<V>, encode_part<V>), JoinRuns<uint64_t>::combine(prefix, inside), tile == tiles - 1 && part == encode_parts - 1,
+                         value_at, scratch, lane);
             __syncwarp();
             if (lane == 0) stages.empty[s].arrive();
+        }
+        if (++s == encode_stages) {
+            s = 0;
+            parity ^= 1;
         }
     }
 }

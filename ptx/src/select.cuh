@@ -108,42 +108,69 @@ __device__ __forceinline__ unsigned nonzero_bytes(uint32_t w) {
     return high * 0x00204081u >> 28;
 }
 
-// nonzero_halves is the same of 16 bits.
+// nonzero_bytes of two words has bits 24 to 27 for the first and 28 to 31 for the
+// second, and anything below: one product does for both.
+__device__ __forceinline__ unsigned nonzero_bytes(uint32_t v, uint32_t w) {
+    const uint32_t a = ((v & 0x7f7f7f7fu) + 0x7f7f7f7fu) | v, b = ((w & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w;
+    return ((a >> 4 & 0x08080808u) | (b & 0x80808080u)) * 0x00204081u;
+}
+
+// nonzero_halves is nonzero_bytes of 16 bits.
 __device__ __forceinline__ unsigned nonzero_halves(uint32_t w) {
     const uint32_t high = (((w & 0x7fff7fffu) + 0x7fff7fffu) | w) & 0x80008000u;
     return (high | high << 15) >> 30;
 }
 
-// differing compares a part's elements with their neighbours; before is what
-// stands before the part, if it is not the first of all. Narrow elements are
+// Last is what of a vector is compared with the next one: its last word, or its last
+// element if that is wider.
+template <class V>
+using Last = decltype(V() | 0u);
+
+template <class V>
+__device__ __forceinline__ Last<V> last_of(const uint32_t (&w)[4]) {
+    if constexpr (sizeof(V) == 8) {
+        return V(w[2]) | V(w[3]) << 32;
+    } else {
+        return w[3];
+    }
+}
+
+// differing_in has a bit for each element of a vector that differs from the one
+// before, where previous ends in what stands before the vector. Narrow elements are
 // compared a word at a time.
 template <class V>
-__device__ __forceinline__ void differing(Keep &keep, const Rows<V> &x, V before, bool first, unsigned lane) {
-    constexpr int vw = Rows<V>::vw;
-    [[maybe_unused]] uint32_t left = uint32_t(before) << (32 - 8 * minimum(int(sizeof(V)), 4)) % 32;
+__device__ __forceinline__ unsigned differing_in(const uint32_t (&w)[4], Last<V> previous) {
+    if constexpr (sizeof(V) == 8) {
+        const V a = V(w[0]) | V(w[1]) << 32, b = last_of<V>(w);
+        return unsigned(a != previous) | unsigned(b != a) << 1;
+    } else {
+        uint32_t changed[4];
 #pragma unroll
-    for (int j = 0; j < select_rows; j++) {
-        if constexpr (sizeof(V) <= 2) {
-            constexpr int width = 8 * sizeof(V), each = 4 / sizeof(V);
-            const uint32_t end = x.word[j][3], neighbour = shuffle_up(end, 1);
-            uint32_t previous = lane > 0 ? neighbour : left;
+        for (int i = 0; i < 4; i++) {
+            changed[i] = w[i] ^ (sizeof(V) == 4 ? previous : __byte_perm(previous, w[i], sizeof(V) == 1 ? 0x6543 : 0x5432));
+            previous = w[i];
+        }
+        if constexpr (sizeof(V) == 1) {
+            return __byte_perm(nonzero_bytes(changed[0], changed[1]), nonzero_bytes(changed[2], changed[3]) >> 24, 0x5543);
+        } else {
             unsigned bits = 0;
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const uint32_t w = x.word[j][i], changed = w ^ __byte_perm(previous, w, width == 8 ? 0x6543 : 0x5432);
-                bits |= (width == 8 ? nonzero_bytes(changed) : nonzero_halves(changed)) << (i * each);
-                previous = w;
-            }
-            keep.bits[j] = bits;
-            left = shuffle(end, warp_size - 1);
-            continue;
+            for (int i = 0; i < 4; i++) bits |= (sizeof(V) == 2 ? nonzero_halves(changed[i]) << (2 * i) : unsigned(changed[i] != 0) << i);
+            return bits;
         }
-        const V last = x.at(j, vw - 1), neighbour = shuffle_up(last, 1);
-        unsigned bits = x.at(j, 0) != (lane > 0 ? neighbour : before);
+    }
+}
+
+// differing compares a part's elements with their neighbours; before is what
+// stands before the part, if it is not the first of all.
+template <class V>
+__device__ __forceinline__ void differing(Keep &keep, const Rows<V> &x, V before, bool first, unsigned lane) {
+    Last<V> left = Last<V>(before) << 8 * (sizeof(Last<V>) - sizeof(V));
 #pragma unroll
-        for (int i = 1; i < vw; i++) bits |= unsigned(x.at(j, i) != x.at(j, i - 1)) << i;
-        keep.bits[j] = bits;
-        before = shuffle(last, warp_size - 1);
+    for (int j = 0; j < select_rows; j++) {
+        const Last<V> end = last_of<V>(x.word[j]), neighbour = shuffle_up(end, 1);
+        keep.bits[j] = differing_in<V>(x.word[j], lane > 0 ? neighbour : left);
+        left = shuffle(end, warp_size - 1);
     }
     if (first && lane == 0) keep.bits[0] |= 1;
 }

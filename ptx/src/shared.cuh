@@ -56,11 +56,10 @@ __device__ __forceinline__ void store_shared(uint32_t a, const uint32_t (&w)[cou
 }
 
 // put_shared and get_shared move one value of 1, 2 or any multiple of 4 bytes, at an
-// address aligned to 16 bytes. Through a pointer the compiler does not know of the
+// address aligned as for load_shared. Through a pointer the compiler does not know of the
 // alignment and moves bytes.
 template <class T>
-__device__ __forceinline__ void put_shared(void *p, const T &v) {
-    const uint32_t a = shared_address(p);
+__device__ __forceinline__ void put_shared(uint32_t a, const T &v) {
     if constexpr (sizeof(T) <= 2) {
         uint16_t w = 0;
         copy_bytes(&w, &v, sizeof(T));
@@ -76,11 +75,16 @@ __device__ __forceinline__ void put_shared(void *p, const T &v) {
     }
 }
 template <class T>
-__device__ __forceinline__ T get_shared(const void *p) {
+__device__ __forceinline__ void put_shared(void *p, const T &v) { put_shared(shared_address(p), v); }
+
+template <class T>
+__device__ __forceinline__ T get_shared(uint32_t a) {
     T v[1];
-    load_shared(v, p);
+    load_shared(v, a);
     return v[0];
 }
+template <class T>
+__device__ __forceinline__ T get_shared(const void *p) { return get_shared<T>(shared_address(p)); }
 
 // store_shared_if stores a value of 1, 2, 4 or 8 bytes, given in words, if keep is
 // not zero. The condition is the instruction's own: no branch.
