@@ -126,40 +126,4 @@ struct LookBack {
     }
 };
 
-// ExactLookBack is LookBack for operators whose results do not depend on how operands
-// are grouped. It remembers the prefix up to its last tile, and a lane combines
-// totals that follow each other before the warp combines the lanes': one tree for all
-// that came since, not one a group.
-template <class Op, class Wide = Op>
-struct ExactLookBack {
-    using T = typename Op::Value;
-    using Passed = typename Wide::Value;
-    TileTotals<T> totals;
-    Passed passed;  // init ⊕ the totals of all tiles before next
-    uint64_t next;
-
-    __device__ __forceinline__ ExactLookBack(const Pass &pass, Passed init) : totals{pass.status(), pass.mark()}, passed(init), next(0) {}
-
-    // prefix is as LookBack's.
-    __device__ __forceinline__ Passed prefix(uint64_t tile, unsigned lane) {
-        constexpr unsigned each = 5;  // a lane's: 132 blocks take about that many tiles in a turn
-        while (next < tile) {
-            const uint64_t first = next + lane * each;
-            const unsigned there = first < tile ? unsigned(minimum<uint64_t>(tile - first, each)) : 0;
-            typename TileTotals<T>::Pending p[each];
-#pragma unroll
-            for (unsigned k = 0; k < each; k++)
-                if (k < there) p[k].request(totals, first + k);
-            T sum = Op::identity();
-#pragma unroll
-            for (unsigned k = 0; k < each; k++)
-                if (k < there) sum = Op::combine(sum, p[k].wait());
-            __syncwarp();
-            passed = Wide::combine(passed, shuffle(warp_reduce<Op>(sum), 0));
-            next = minimum<uint64_t>(next + warp_size * each, tile);
-        }
-        return passed;
-    }
-};
-
 }  // namespace ptxrun

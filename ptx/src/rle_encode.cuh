@@ -48,7 +48,7 @@ struct WarpReduce<JoinRuns<uint32_t>> {
 };
 #endif
 
-using RunLookBack = ExactLookBack<JoinRuns<uint32_t>, JoinRuns<uint64_t>>;
+using RunLookBack = LookBack<JoinRuns<uint32_t>, JoinRuns<uint64_t>>;
 
 // Heads are those among the elements of a part that a lane has, which follow each
 // other: each of them in a word's low bits.
