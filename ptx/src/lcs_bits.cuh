@@ -22,12 +22,13 @@
 
 namespace ptxrun {
 
-// A step of 8 columns keeps the lanes of a band within 248 columns; the shuffle of
-// half a step's carries takes as long as two columns.
-constexpr int lcs_columns = 8;                     // that a lane takes in a step
-constexpr int lcs_chunk = 32;                      // columns whose carries are one word
-constexpr int lcs_steps = lcs_chunk / lcs_columns;  // of a chunk
-constexpr int lcs_ring = 512;                      // columns whose match words' addresses are held
+// A lane is a step behind the lane before. The shuffle of half a step's carries takes
+// as long as two columns. Where bands wait for each other, steps are half as long, and
+// so is what a band is behind the one before.
+constexpr int lcs_columns = 8;       // that a lane takes in a step
+constexpr int lcs_pass_columns = 4;  // in lcs_pass
+constexpr int lcs_chunk = 32;        // columns whose carries are one word
+constexpr int lcs_ring = 512;        // columns whose match words' addresses are held
 
 // atomic_or sets bits in global memory.
 __device__ __forceinline__ void atomic_or(uint32_t *p, uint32_t v) {
@@ -206,15 +207,17 @@ struct LCSAlphabet<uint8_t> {
 
 // LCSBand is a band of rows in a block's shared memory. The table of match words
 // lies behind it: as many codes as the launch has memory for, a word a lane, and
-// the lanes that a narrow band leaves out read behind that.
-template <class T>
+// the lanes that a narrow band leaves out read behind that. A lane takes columns in a
+// step.
+template <class T, int columns = lcs_columns>
 struct alignas(16) LCSBand {
     using Alphabet = LCSAlphabet<T>;
     static constexpr int lanes = Alphabet::lanes, rows = Alphabet::rows;
-    static constexpr int delay = lanes / lcs_steps;  // chunks from the first lane to the last
-    static_assert(lanes % lcs_steps == 0 && lcs_steps >= 2, "the last lane ends a chunk at a known step");
-    static_assert(lanes * lcs_columns + 3 * lcs_chunk <= lcs_ring, "no address is overwritten before its last use");
-    static_assert(lcs_columns == 8, "half a step's addresses are one vector");
+    static constexpr int steps = lcs_chunk / columns;
+    static constexpr int delay = lanes / steps;  // chunks from the first lane to the last
+    static_assert(lanes % steps == 0 && steps >= 2, "the last lane ends a chunk at a known step");
+    static_assert(lanes * columns + 3 * lcs_chunk <= lcs_ring, "no address is overwritten before its last use");
+    static_assert(columns == 4 || columns == 8, "half a step's addresses are one vector");
 
     alignas(16) uint32_t addresses[lcs_ring];  // of columns' match words, the first lane's; odd where a step is marked
     uint32_t incoming[2], outgoing[2];         // words of carries between warps, by chunk
@@ -267,8 +270,8 @@ struct alignas(16) LCSBand {
     // step's halves lie apart, so that lanes, a step from each other, read from
     // different banks.
     static __device__ __forceinline__ uint32_t place(uint32_t column) {
-        constexpr uint32_t half = lcs_columns / 2;
-        return (column / half % 2) * (lcs_ring / 2) + column / lcs_columns * half + column % half;
+        constexpr uint32_t half = columns / 2;
+        return (column / half % 2) * (lcs_ring / 2) + column / columns * half + column % half;
     }
 
     // fill is for lane's column of a chunk.
@@ -284,18 +287,18 @@ struct alignas(16) LCSBand {
     struct Rows {
         uint32_t v;
         uint32_t out, arrived;        // carries, the last column's at the bottom: this lane's, and what the lane before sent last
-        uint32_t match[lcs_columns];  // of the step to come
-        uint32_t next[lcs_columns];   // addresses, of the step after it
+        uint32_t match[columns];  // of the step to come
+        uint32_t next[columns];   // addresses, of the step after it
         bool mark;                    // of the step to come
     };
 
     __device__ __forceinline__ void load_addresses(Rows &r, uint32_t step) {
-        uint32_t half[lcs_columns / 2];
+        uint32_t half[columns / 2];
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            load_shared(half, shared_address(addresses) + (step * (lcs_columns / 2) % (lcs_ring / 2) + h * (lcs_ring / 2)) * 4);
+            load_shared(half, shared_address(addresses) + (step * (columns / 2) % (lcs_ring / 2) + h * (lcs_ring / 2)) * 4);
 #pragma unroll
-            for (int k = 0; k < lcs_columns / 2; k++) r.next[h * (lcs_columns / 2) + k] = half[k];
+            for (int k = 0; k < columns / 2; k++) r.next[h * (columns / 2) + k] = half[k];
         }
     }
 
@@ -306,7 +309,7 @@ struct alignas(16) LCSBand {
             r.next[0] &= ~1u;
         }
 #pragma unroll
-        for (int k = 0; k < lcs_columns; k++) {
+        for (int k = 0; k < columns; k++) {
             uint32_t m[1];
             load_shared(m, r.next[k] + lane * 4);
             r.match[k] = m[0];
@@ -348,13 +351,13 @@ struct alignas(16) LCSBand {
     template <class Flow, class Out>
     __device__ __forceinline__ void advance_chunk(Rows &r, uint64_t chunk, uint32_t in, unsigned lane, Flow &flow, Out out) {
 #pragma unroll
-        for (int s = 0; s < lcs_steps; s++) {
+        for (int s = 0; s < steps; s++) {
             // Before its first step and after its last a lane's letters are padding
             // and its carries 0.
-            const uint64_t step = chunk * lcs_steps + s - lane;
-            uint32_t m[lcs_columns], history[lcs_columns];
+            const uint64_t step = chunk * steps + s - lane;
+            uint32_t m[columns], history[columns];
 #pragma unroll
-            for (int k = 0; k < lcs_columns; k++) m[k] = r.match[k];
+            for (int k = 0; k < columns; k++) m[k] = r.match[k];
             const bool mark = r.mark;
             load_match<Flow::marks>(r, lane);
             load_addresses(r, uint32_t(step) + 2);
@@ -362,8 +365,8 @@ struct alignas(16) LCSBand {
             for (int half = 0; half < 2; half++) {
                 // What the lane before had two halves ago: what it had one half ago is
                 // on its way while this half is computed.
-                constexpr int columns_here = lcs_columns / 2;
-                const uint32_t first = in << (s * lcs_columns + half * columns_here);
+                constexpr int columns_here = columns / 2;
+                const uint32_t first = in << (s * columns + half * columns_here);
                 const uint32_t underway = __shfl_up_sync(full_warp, r.out, 1);
                 uint32_t carries = flow.enter(lane == 0 ? first : r.arrived << (32 - columns_here));
                 r.arrived = underway;
@@ -373,9 +376,9 @@ struct alignas(16) LCSBand {
                     history[half * columns_here + k] = r.v;
                 }
             }
-            flow.step(step, history, r.out & ((1u << lcs_columns) - 1), mark);
-            if constexpr (Flow::marks) r.v = history[lcs_columns - 1];
-            if (s == lcs_steps - 2) out(r.out);
+            flow.step(step, history, r.out & ((1u << columns) - 1), mark);
+            if constexpr (Flow::marks) r.v = history[columns - 1];
+            if (s == steps - 2) out(r.out);
         }
     }
 
@@ -403,7 +406,8 @@ struct alignas(16) LCSBand {
 struct LCSFlow {
     static constexpr bool marks = false;
     __device__ __forceinline__ uint32_t enter(uint32_t carries) { return carries; }
-    __device__ __forceinline__ void step(uint64_t, uint32_t (&)[lcs_columns], uint32_t, bool) {}
+    template <int columns>
+    __device__ __forceinline__ void step(uint64_t, uint32_t (&)[columns], uint32_t, bool) {}
 };
 
 // LCSProblem is a part of a beside a part of b, whose table is gone through from
@@ -457,9 +461,9 @@ struct LCSInbox {
 // of the band before for a chunk, while the first computes the chunk before, and
 // returns how many carries come out of the last row. They are kept at boundary, if
 // that is not null.
-template <class T>
-__device__ __forceinline__ uint64_t lcs_feed(LCSBand<T> &band, LCSColumns<T> next, LCSInbox inbox, uint64_t chunks, uint32_t *boundary, unsigned lane) {
-    constexpr int delay = LCSBand<T>::delay;
+template <class T, int columns>
+__device__ __forceinline__ uint64_t lcs_feed(LCSBand<T, columns> &band, LCSColumns<T> next, LCSInbox inbox, uint64_t chunks, uint32_t *boundary, unsigned lane) {
+    constexpr int delay = LCSBand<T, columns>::delay;
     if (lane != 0) boundary = nullptr;
     uint64_t length = 0;
     const auto keep = [&](uint32_t carries) {
@@ -489,9 +493,9 @@ __device__ __forceinline__ uint64_t lcs_feed(LCSBand<T> &band, LCSColumns<T> nex
 
 // lcs_compute is the loop of the first, which hands on words of 32 carries and flag
 // at to, if that is not null.
-template <class T>
-__device__ __forceinline__ void lcs_compute(LCSBand<T> &band, uint64_t *to, uint32_t flag, uint64_t chunks, unsigned lane) {
-    constexpr int lanes = LCSBand<T>::lanes, delay = LCSBand<T>::delay;
+template <class T, int columns>
+__device__ __forceinline__ void lcs_compute(LCSBand<T, columns> &band, uint64_t *to, uint32_t flag, uint64_t chunks, unsigned lane) {
+    constexpr int lanes = LCSBand<T, columns>::lanes, delay = LCSBand<T, columns>::delay;
     LCSFlow flow;
     const bool last = lane == lanes - 1, sends = last && to != nullptr;
     const uint32_t outgoing = shared_address(band.outgoing);
@@ -526,7 +530,7 @@ template <class T>
 __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProblem *problems, uint64_t count, uint64_t only_rows,
                                          uint64_t only_columns, uint64_t only_keep, uint64_t only_slots, uint64_t units, uint64_t *ring,
                                          uint32_t *kept, uint64_t *lengths, uint64_t *ticket) {
-    using Band = LCSBand<T>;
+    using Band = LCSBand<T, lcs_pass_columns>;
     alignas(16) extern __shared__ unsigned char dynamic_shared[];
     __shared__ uint64_t taken;
     __shared__ unsigned computing_warp;
@@ -568,7 +572,7 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
                 boundary = kept + p.kept + ((reverse ? bands / keep : 0) + above / keep - 1) * chunks;
             LCSInbox inbox = {words, 0, 0, 0};
             if (number > 0) inbox = {words + (number - 1) % slots * chunks, chunks, uint32_t((number - 1) / slots + 1), 0};
-            const uint64_t length = lcs_feed<T>(band, {b + p.b, columns, reverse, lane}, inbox, chunks, boundary, lane);
+            const uint64_t length = lcs_feed(band, LCSColumns<T>(b + p.b, columns, reverse, lane), inbox, chunks, boundary, lane);
             if (number + 1 == bands && !reverse && lane == 0) lengths[problem] = length;
         }
     }
@@ -614,7 +618,7 @@ __device__ __forceinline__ void lcs_trace(const T *a, const T *b, const LCSPiece
     if (p.state > 0 && lane < Band::lanes) v = states[p.state * Band::lanes + lane];
     LCSStored flow;
     flow.to = stored + lane * stride;
-    flow.steps = walks && lane < Band::lanes ? chunks * lcs_steps : 0;
+    flow.steps = walks && lane < Band::lanes ? chunks * Band::steps : 0;
     band.sweep(chunks, LCSColumns<T>(b + p.b, p.columns, false, lane), v, lane, flow);
     if (p.mode & lcs_save && lane < Band::lanes) states[(p.state + 1) * Band::lanes + lane] = v;
     if (!walks) return;

@@ -109,7 +109,7 @@ __device__ __forceinline__ void lcs_many(const T *a, const T *b, const LCSLane *
         return c;
     };
     uint32_t v = ~0u;
-    band.sweep(ceil_div<uint64_t>(slice.steps, lcs_steps), next, v, lane, flow);
+    band.sweep(ceil_div<uint64_t>(slice.steps, Band::steps), next, v, lane, flow);
 }
 
 }  // namespace ptxrun
