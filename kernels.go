@@ -414,29 +414,25 @@ func encodeBulkShared(size int64) int64 {
 }
 
 // Decoding in a single pass: parts of rows of 32 vectors of lengths, a warp's work
-// each, which has flags for a window of the output and a part's values in shared
-// memory. A part of more output than a chunk is cut into chunks. As in
-// ptx/src/rle_decode.cuh.
+// each. A part of much output is cut into chunks. As in ptx/src/rle_decode.cuh.
 const (
-	decodeParts      = 8
+	decodeParts      = 16
 	decodePassBlock  = decodeParts * 32
 	decodeChunkBytes = 32 << 10
-	decodeVectors    = 6 * 32 // of a window
 )
 
-// decodePassTile is the runs of a tile, for lengths of the given size.
-func decodePassTile(length int64) int64 { return decodeParts * passRows * 32 * 16 / length }
-
-// decodePassShared is the shared memory of decoding values of the given size.
-func decodePassShared(size, tile int64) int64 {
-	return decodeParts*(decodeVectors*16/size+32*4) + tile*size
+// decodePassTile is the runs of a tile, for values and lengths of the given sizes.
+func decodePassTile(size, length int64) int64 {
+	rows := int64(4)
+	if size == 8 {
+		rows = 2
+	}
+	return decodeParts * rows * 32 * 16 / length
 }
 
-// decodeState is the bytes of state for decoding runs: the tiles' totals and three
-// words a part.
-func decodeState(runs, length int64) int64 {
-	return passStateHead + ceilDiv(runs, decodePassTile(length))*(16+decodeParts*24)
-}
+// decodeState is the bytes of state for decoding runs in that many tiles: the
+// tiles' totals and three words a part.
+func decodeState(tiles int64) int64 { return passStateHead + tiles*(16+decodeParts*24) }
 
 // rlePassModules are run-length encoding and decoding in a single pass, of values
 // of one width.
@@ -457,12 +453,11 @@ func rlePassModules[V twin.Unsigned](t elemType) []ModuleSpec {
 		return k
 	}
 	decode := func(length elemType, tw driver.Twin) KernelSpec {
-		tile := decodePassTile(int64(length.size))
 		// values, lengths, runs, out, from, size, total, state
 		return KernelSpec{
 			Name:   "rle_decode_pass_" + t.name + "_" + length.name,
 			Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamU64, ParamU64, ParamPtr, ParamPtr},
-			Block:  decodePassBlock, Tile: tile, Twin: tw, Shared: decodePassShared(size, tile), Resident: true,
+			Block:  decodePassBlock, Tile: decodePassTile(size, int64(length.size)), Twin: tw, Resident: true,
 		}
 	}
 	return []ModuleSpec{

@@ -248,19 +248,19 @@ func (s *Stream) decode(d *decoding) error {
 	if err != nil {
 		return err
 	}
-	bytes := decodeState(d.runs, d.length)
-	state, err := s.alloc(bytes)
+	tiles := int64(k.tiles(d.runs))
+	state, err := s.alloc(decodeState(tiles))
 	if err != nil {
 		return err
 	}
 	defer s.free(state)
 	// The lists of large parts, behind the totals, need not be zero.
-	if err := s.s.Fill(state, 0, passStateHead+16*int64(k.tiles(d.runs))); err != nil {
+	if err := s.s.Fill(state, 0, passStateHead+16*tiles); err != nil {
 		return err
 	}
 	a := driver.NewArgs().Ptr(d.values).Ptr(d.lengths).Uint64(uint64(d.runs)).Ptr(d.out).Uint64(uint64(d.from)).Uint64(uint64(d.n)).Ptr(d.total).Ptr(state)
 	// As many blocks as tiles or, where those are fewer, as share the chunks.
-	blocks := max(k.tiles(d.runs), uint64(ceilDiv(d.n*d.size, decodeChunkBytes*decodeParts)))
+	blocks := max(uint64(tiles), uint64(ceilDiv(d.n*d.size, decodeChunkBytes*decodeParts)))
 	return s.launch(k, min(blocks, k.resident), d.n, a)
 }
 

@@ -38,12 +38,15 @@ func runPassCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n, tiles
 		for i := range n {
 			values[i*size+size-1] = byte(i*7 + i>>8)
 			lengths[i] = uint64(r.IntN(most + 1))
-			if most == 3000 && i%97 != 5 { // one large part among small ones
+			if most == 3000 && i%97 != 5 {
 				lengths[i] = 1
+			}
+			if most == 3000 && i == n/2 { // a large part among small ones
+				lengths[i] = uint64(150_000 / size)
 			}
 			total += lengths[i]
 		}
-		state := memory(make([]byte, 256+tiles*(16+8*24)))
+		state := memory(make([]byte, 256+tiles*(16+16*24)))
 		for _, window := range [][2]uint64{{0, total + 3}, {total / 3, total / 2}} {
 			list = append(list, crossing{grid, []value{memory(values), memory(sized(lengths, length)), scalar(uint64(n)), result(make([]byte, (window[1]+1)*uint64(size))),
 				scalar(window[0]), scalar(window[1]), result(make([]uint64, 1)), state}})

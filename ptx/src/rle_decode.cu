@@ -4,7 +4,7 @@
 #include "rle_decode.cuh"
 
 #define DECODE(v, V, l, L) \
-    extern "C" __global__ void __launch_bounds__(ptxrun::decode_pass_block) \
+    extern "C" __global__ void __launch_bounds__(ptxrun::decode_pass_block, ptxrun::decode_blocks) \
         rle_decode_pass_##v##_##l(const V *values, const L *lengths, uint64_t runs, V *out, uint64_t from, uint64_t size, uint64_t *total, \
                                   ptxrun::DecodeState *state) { \
         ptxrun::rle_decode_pass(values, lengths, runs, out, from, size, total, state); \
