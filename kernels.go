@@ -416,16 +416,16 @@ func encodeBulkShared(size int64) int64 {
 // Decoding in a single pass: parts of rows of 32 vectors of lengths, a warp's work
 // each. A part of much output is cut into chunks. As in ptx/src/rle_decode.cuh.
 const (
-	decodeParts      = 16
+	decodeParts      = 12
 	decodePassBlock  = decodeParts * 32
 	decodeChunkBytes = 32 << 10
 )
 
 // decodePassTile is the runs of a tile, for values and lengths of the given sizes.
 func decodePassTile(size, length int64) int64 {
-	rows := int64(4)
-	if size == 8 {
-		rows = 2
+	rows := int64(8)
+	if size > 2 {
+		rows = 4
 	}
 	return decodeParts * rows * 32 * 16 / length
 }

@@ -22,17 +22,18 @@
 
 namespace ptxrun {
 
-constexpr int decode_parts = 16;
+constexpr int decode_parts = 12;
 constexpr int decode_pass_block = decode_parts * warp_size;
 constexpr int decode_blocks = 2;  // a multiprocessor
+constexpr int decode_ahead = 9;   // groups of 32 tiles looked back at: so many blocks run on 132 multiprocessors
 constexpr int chunk_bytes = 32 << 10;
 constexpr int part_bytes = 48 << 10;
-constexpr int window_vectors = 4;  // a lane's, of the output that a warp has in shared memory
+constexpr int window_vectors = 6;  // a lane's, of the output that a warp has in shared memory
 constexpr int window_bytes = window_vectors * warp_size * 16;
 
-// Values of 8 bytes fill as many registers as lengths of four times as many rows.
+// Lengths and values are held in registers: 40 to 48 of them.
 template <class V>
-constexpr int decode_rows = sizeof(V) < 8 ? 4 : 2;
+constexpr int decode_rows = sizeof(V) <= 2 ? 8 : 4;
 template <class V, class L>
 constexpr int decode_part = decode_rows<V> * warp_size * vector_width<L>;
 template <class V, class L>
@@ -153,6 +154,35 @@ struct Clipped {
     }
 };
 
+// SumBack is LookBack for sums, which need no order: a lane adds up the totals of
+// every 32nd tile, and all that other blocks take in a turn are on their way at once.
+struct SumBack {
+    using Add = SaturatingSum<uint64_t>;
+    TileTotals<uint64_t> totals;
+    uint64_t passed;  // this lane's sum of the groups before group
+    uint64_t group;   // of 32 tiles
+
+    // prefix returns the sum of the totals of all tiles before tile, which is never
+    // less than in the call before. All lanes call it and get it.
+    __device__ __forceinline__ uint64_t prefix(uint64_t tile, unsigned lane) {
+        TileTotals<uint64_t>::Pending p[decode_ahead];
+        for (;;) {
+#pragma unroll
+            for (int k = 0; k < decode_ahead; k++) {
+                const uint64_t t = (group + k) * warp_size + lane;
+                if (t < tile) p[k].request(totals, t);
+            }
+#pragma unroll
+            for (int k = 0; k < decode_ahead; k++) {
+                const uint64_t sum = group * warp_size + lane < tile ? Add::combine(passed, p[k].wait()) : passed;
+                if (group == tile / warp_size) return shuffle(warp_reduce<Add>(sum), 0);
+                passed = sum;
+                group++;
+            }
+        }
+    }
+};
+
 // Bits are those of a value; above its width they say nothing.
 template <int bytes>
 struct BitsOf {
@@ -165,10 +195,16 @@ struct BitsOf<8> {
 template <class V>
 using Bits = typename BitsOf<sizeof(V)>::Type;
 
+template <class V>
+__device__ __forceinline__ void put_shared_bits(unsigned keep, uint32_t a, Bits<V> v) {
+    store_shared_if<sizeof(V)>(keep, a, uint32_t(v), uint32_t(uint64_t(v) >> 32));
+}
+
 // Values are a lane's values of a part: vw of each row, like its lengths.
 template <class V, int vw, int rows>
 struct Values {
     static constexpr int bytes = vw * sizeof(V);
+    static_assert(bytes > 1, "2 bytes or whole words");
     uint32_t word[rows][(bytes + 3) / 4];
 
     // load loads those of a part of held runs; the rest is zero.
@@ -177,15 +213,19 @@ struct Values {
 #pragma unroll
         for (int j = 0; j < rows; j++) {
             const unsigned k = (j * warp_size + lane) * vw;
-            V v[vw];
             if (whole) {
-                load_wide(v, part + k);
+                if constexpr (bytes < 4) {
+                    word[j][0] = *reinterpret_cast<const uint16_t *>(part + k);
+                } else {
+                    load_wide(word[j], reinterpret_cast<const uint32_t *>(part + k));
+                }
             } else {
+                V v[vw];
 #pragma unroll
                 for (int i = 0; i < vw; i++) v[i] = k + i < held ? part[k + i] : V(0);
+                word[j][0] = 0;
+                copy_bytes(word[j], v, bytes);
             }
-            word[j][0] = 0;
-            copy_bytes(word[j], v, bytes);
         }
     }
     __device__ __forceinline__ Bits<V> at(int j, int i) const {
@@ -248,76 +288,115 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const Values<V, ve
     const unsigned lead = reinterpret_cast<uintptr_t>(out) / sizeof(V) % vw, end = size + lead;
     V *const vectors = out - lead;
     uint32_t place[rows][lw], begins[rows + 1];  // of runs, if they are not empty, and of rows
+    uint32_t shortest = lengths.x[0][0];
     begins[0] = lead;
 #pragma unroll
-    for (int j = 0; j < rows; j++) {
+    for (int j = 0; j < rows; j += 2) {
+        // Two rows are scanned in one word.
+        static_assert(rows % 2 == 0 && part_bytes < 1 << 16, "two rows' elements fit in a word");
         uint32_t own = 0;
 #pragma unroll
-        for (int i = 0; i < lw; i++) own += lengths.x[j][i];
-        const uint32_t inclusive = warp_scan<Sum<uint32_t>>(own, lane);
-        uint32_t next = begins[j] + inclusive - own;
-        begins[j + 1] = begins[j] + shuffle(inclusive, warp_size - 1);
+        for (int i = 0; i < lw; i++) own += lengths.x[j][i] + (lengths.x[j + 1][i] << 16);
+        const uint32_t inclusive = warp_scan<Sum<uint32_t>>(own, lane), sum = shuffle(inclusive, warp_size - 1);
+        uint32_t less = inclusive - own;
 #pragma unroll
-        for (int i = 0; i < lw; i++) {
-            place[j][i] = lengths.x[j][i] != 0 ? next : ~0u;
-            next += lengths.x[j][i];
+        for (int h = j; h < j + 2; h++) {
+            begins[h + 1] = begins[h] + (h == j ? sum & 0xffff : sum >> 16);
+            uint32_t next = begins[h] + (h == j ? less & 0xffff : less >> 16);
+#pragma unroll
+            for (int i = 0; i < lw; i++) {
+                const uint32_t length = lengths.x[h][i];
+                place[h][i] = length != 0 ? next : ~0u;
+                next += length;
+                shortest = minimum(shortest, length);
+            }
         }
     }
+    const bool full = !__any_sync(full_warp, shortest == 0);  // no run is empty
 
     Bits<V> value = 0;  // of the last run that begins before the window
     for (unsigned window = 0; window < end; window += width) {
         const auto behind = [=](int k) { return window + k * row >= end; };  // all lanes' vectors k
-#pragma unroll
-        for (int k = 0; k < window_vectors; k++) {
-            if (behind(k)) break;
-            const uint32_t zero[4] = {};
-            store_shared(shared + find(k * row + lane * vw), zero);
-        }
-        __syncwarp();
+        bool begun = false;  // runs begin in the window
         Bits<V> before = value;
 #pragma unroll
         for (int j = 0; j < rows; j++) {
             if (begins[j] >= window + width || begins[j + 1] <= window) continue;
-            Bits<V> own = 0;  // of this lane's last run that begins in the window
-            bool any = false;
+            const bool all = full && begins[j] >= window && begins[j + 1] <= window + width;
+            Bits<V> own = values.at(j, lw - 1);  // of this lane's last run that begins here
+            unsigned with = full_warp;           // the lanes that have one
+            if (!all) {
+                bool any = false;
 #pragma unroll
-            for (int i = 0; i < lw; i++) {
-                if (place[j][i] - window >= width) continue;
-                own = values.at(j, i);
-                any = true;
+                for (int i = 0; i < lw; i++) {
+                    const bool here = place[j][i] - window < width;
+                    own = here ? values.at(j, i) : own;
+                    any |= here;
+                }
+                with = __ballot_sync(full_warp, any);
+                if (with == 0) continue;
             }
-            const unsigned with = __ballot_sync(full_warp, any), less = with & ((1u << lane) - 1);
+            if (!begun) {
+#pragma unroll
+                for (int k = 0; k < window_vectors; k++) {
+                    if (behind(k)) break;
+                    const uint32_t zero[4] = {};
+                    store_shared(shared + find(k * row + lane * vw), zero);
+                }
+                __syncwarp();
+                begun = true;
+            }
+            const unsigned less = with & ((1u << lane) - 1);
             const Bits<V> near = shuffle(own, latest(less));
             Bits<V> last = less != 0 ? near : before;
+            before = shuffle(own, latest(with));
+            if (all) {
 #pragma unroll
-            for (int i = 0; i < lw; i++) {
-                const uint32_t at = place[j][i] - window;
-                const Bits<V> v = values.at(j, i), change = v ^ last;
-                store_shared_if<sizeof(V)>(at < width, shared + find(at), uint32_t(change), uint32_t(uint64_t(change) >> 32));
-                last = at < width ? v : last;
+                for (int i = 0; i < lw; i++) {
+                    put_shared_bits<V>(1, shared + find(place[j][i] - window), values.at(j, i) ^ last);
+                    last = values.at(j, i);
+                }
+            } else {
+#pragma unroll
+                for (int i = 0; i < lw; i++) {
+                    const uint32_t at = place[j][i] - window;
+                    put_shared_bits<V>(at < width, shared + find(at), values.at(j, i) ^ last);
+                    last = at < width ? values.at(j, i) : last;
+                }
             }
-            const Bits<V> far = shuffle(own, latest(with));
-            before = with != 0 ? far : before;
         }
         __syncwarp();
-#pragma unroll
-        for (int k = 0; k < window_vectors; k++) {
-            if (behind(k)) break;
-            const unsigned at = k * row + lane * vw;
-            Elements<V> x;
-            load_shared(x.word, shared + find(at));
-            Bits<V> base = value;
-            if (__any_sync(full_warp, (x.word[0] | x.word[1] | x.word[2] | x.word[3]) != 0)) {
-                x.scan();
-                const Bits<V> own = x.last(), inclusive = warp_scan<Xor<Bits<V>>>(own, lane);
-                base ^= inclusive ^ own;
-                value ^= shuffle(inclusive, warp_size - 1);
-            }
-            x.combine(base);
+        const auto store = [&](const Elements<V> &x, unsigned at) {
             if (window + at >= lead && window + at + vw <= end) {
                 store_wide(reinterpret_cast<uint32_t *>(vectors + window + at), x.word);
             } else {
                 store_shared(shared + find(at), x.word);
+            }
+        };
+        if (begun) {
+#pragma unroll
+            for (int k = 0; k < window_vectors; k++) {
+                if (behind(k)) break;
+                const unsigned at = k * row + lane * vw;
+                Elements<V> x;
+                load_shared(x.word, shared + find(at));
+                Bits<V> base = value;
+                if (__any_sync(full_warp, (x.word[0] | x.word[1] | x.word[2] | x.word[3]) != 0)) {
+                    x.scan();
+                    const Bits<V> own = x.last(), inclusive = warp_scan<Xor<Bits<V>>>(own, lane);
+                    base ^= inclusive ^ own;
+                    value ^= shuffle(inclusive, warp_size - 1);
+                }
+                x.combine(base);
+                store(x, at);
+            }
+        } else {
+            Elements<V> x = {};
+            x.combine(value);
+#pragma unroll
+            for (int k = 0; k < window_vectors; k++) {
+                if (behind(k)) break;
+                store(x, k * row + lane * vw);
             }
         }
         __syncwarp();
@@ -349,28 +428,20 @@ __device__ __forceinline__ void rle_decode_pass(const V *values, const L *length
     const unsigned lane = threadIdx.x % warp_size, part = threadIdx.x / warp_size;
     const uint64_t tiles = ceil_div<uint64_t>(runs, decode_pass_tile<V, L>), end = from + size;
     const LargeParts large(state, tiles);
-    LookBack<Add> look_back(TileTotals<uint64_t>{reinterpret_cast<uint64_t *>(state + 1), Pass{}.mark()}, 0);
+    SumBack look_back{{reinterpret_cast<uint64_t *>(state + 1), Pass{}.mark()}, 0, 0};
 
     bool sharing = false;  // chunks of large parts
     uint64_t large_parts = 0, chunks = 0, c = uint64_t(blockIdx.x) * decode_parts + part;
     for (;;) {
         // What of part p, which begins at begin, lies in [lo, hi) is written.
-        uint64_t begin, lo, hi;
+        uint64_t p, begin, lo, hi;
         bool whole = false;
         Lengths<L, rows> x;
         Values<V, vector_width<L>, rows> v;
-        const auto load = [&](uint64_t p) {
-            const uint64_t first = p * part_runs;
-            const unsigned held = first < runs ? unsigned(minimum<uint64_t>(part_runs, runs - first)) : 0;
-            x.load(lengths + first, held, lane);
-            v.load(values + first, size > 0 ? held : 0, lane);
-            return x.sum();
-        };
         if (!sharing) {
             if (threadIdx.x == 0) ticket = atomic_add(&state->ticket, uint64_t(1));
             __syncthreads();
-            const uint64_t tile = ticket;
-            if (tile >= tiles) {
+            if (ticket >= tiles) {
                 if (threadIdx.x == 0) {
                     while (load_relaxed(&state->placed) < tiles) {}
                     fence_acq_rel();
@@ -380,9 +451,25 @@ __device__ __forceinline__ void rle_decode_pass(const V *values, const L *length
                 large_parts = listed >> 32;
                 chunks = uint32_t(listed);
                 sharing = true;
-                continue;
             }
-            const uint64_t sum = load(tile * decode_parts + part);
+        }
+        if (!sharing) {
+            p = ticket * decode_parts + part;
+        } else {
+            if (c >= chunks) return;
+            const uint64_t e = warp_upper_bound(large.first_chunk, large_parts, c, lane) - 1;
+            p = large.part[e];
+            begin = large.begin[e];
+            lo = maximum(begin, from) + (c - large.first_chunk[e]) * chunk;
+            c += uint64_t(gridDim.x) * decode_parts;
+        }
+        const uint64_t first = p * part_runs;
+        const unsigned held = first < runs ? unsigned(minimum<uint64_t>(part_runs, runs - first)) : 0;
+        x.load(lengths + first, held, lane);
+        v.load(values + first, size > 0 ? held : 0, lane);
+        const uint64_t sum = x.sum();
+        if (!sharing) {
+            const uint64_t tile = ticket;
             if (lane == 0) sums[part] = sum;
             __syncthreads();
             if (part == 0) {
@@ -407,12 +494,7 @@ __device__ __forceinline__ void rle_decode_pass(const V *values, const L *length
             whole = lo == begin && hi == stop;
             if (lo >= hi || hi - lo > most) continue;
         } else {
-            if (c >= chunks) return;
-            const uint64_t e = warp_upper_bound(large.first_chunk, large_parts, c, lane) - 1;
-            begin = large.begin[e];
-            lo = maximum(begin, from) + (c - large.first_chunk[e]) * chunk;
-            hi = minimum(minimum(lo + chunk, end), Add::combine(begin, load(large.part[e])));
-            c += uint64_t(gridDim.x) * decode_parts;
+            hi = minimum(minimum(lo + chunk, end), Add::combine(begin, sum));
         }
         Clipped<L, rows> clipped;
         if (whole) {
