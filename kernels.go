@@ -418,14 +418,16 @@ func encodeBulkShared(size int64) int64 {
 const (
 	decodeParts      = 12
 	decodePassBlock  = decodeParts * 32
+	decodeNarrowRows = 8 // of values of 1 or 2 bytes
+	decodeWideRows   = 4
 	decodeChunkBytes = 32 << 10
 )
 
 // decodePassTile is the runs of a tile, for values and lengths of the given sizes.
 func decodePassTile(size, length int64) int64 {
-	rows := int64(8)
+	rows := int64(decodeNarrowRows)
 	if size > 2 {
-		rows = 4
+		rows = decodeWideRows
 	}
 	return decodeParts * rows * 32 * 16 / length
 }

@@ -41,7 +41,7 @@ func runPassCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n, tiles
 			if most == 3000 && i%97 != 5 {
 				lengths[i] = 1
 			}
-			if most == 3000 && i == n/2 { // a large part among small ones
+			if most == 3000 && (i == n/2 || i == n-1) { // large parts among small ones
 				lengths[i] = uint64(150_000 / size)
 			}
 			total += lengths[i]

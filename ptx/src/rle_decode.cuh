@@ -22,18 +22,21 @@
 
 namespace ptxrun {
 
+// Lengths and values of a part are held in registers, 40 to 48 of 80: two blocks a
+// multiprocessor are 24 warps, which have 24 · 5 KB of runs of bytes on their way.
 constexpr int decode_parts = 12;
 constexpr int decode_pass_block = decode_parts * warp_size;
 constexpr int decode_blocks = 2;  // a multiprocessor
+constexpr int decode_narrow_rows = 8;
+constexpr int decode_wide_rows = 4;
 constexpr int decode_ahead = 9;   // groups of 32 tiles looked back at: so many blocks run on 132 multiprocessors
 constexpr int chunk_bytes = 32 << 10;
 constexpr int part_bytes = 48 << 10;
 constexpr int window_vectors = 6;  // a lane's, of the output that a warp has in shared memory
 constexpr int window_bytes = window_vectors * warp_size * 16;
 
-// Lengths and values are held in registers: 40 to 48 of them.
 template <class V>
-constexpr int decode_rows = sizeof(V) <= 2 ? 8 : 4;
+constexpr int decode_rows = sizeof(V) <= 2 ? decode_narrow_rows : decode_wide_rows;
 template <class V, class L>
 constexpr int decode_part = decode_rows<V> * warp_size * vector_width<L>;
 template <class V, class L>
@@ -195,8 +198,9 @@ struct BitsOf<8> {
 template <class V>
 using Bits = typename BitsOf<sizeof(V)>::Type;
 
+// store_bits_if stores a value if keep is not zero.
 template <class V>
-__device__ __forceinline__ void put_shared_bits(unsigned keep, uint32_t a, Bits<V> v) {
+__device__ __forceinline__ void store_bits_if(unsigned keep, uint32_t a, Bits<V> v) {
     store_shared_if<sizeof(V)>(keep, a, uint32_t(v), uint32_t(uint64_t(v) >> 32));
 }
 
@@ -281,7 +285,7 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const Values<V, ve
                                        unsigned lane) {
     constexpr int lw = vector_width<L>;
     constexpr unsigned vw = vector_width<V>, row = warp_size * vw, width = window_vectors * row;
-    const auto find = [](uint32_t element) { return element * unsigned(sizeof(V)); };
+    const auto bytes = [](uint32_t element) { return element * unsigned(sizeof(V)); };
 
     // Vectors lie at 16-byte boundaries of memory; the first begins lead elements
     // before out. Places count from there.
@@ -341,7 +345,7 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const Values<V, ve
                 for (int k = 0; k < window_vectors; k++) {
                     if (behind(k)) break;
                     const uint32_t zero[4] = {};
-                    store_shared(shared + find(k * row + lane * vw), zero);
+                    store_shared(shared + bytes(k * row + lane * vw), zero);
                 }
                 __syncwarp();
                 begun = true;
@@ -353,14 +357,14 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const Values<V, ve
             if (all) {
 #pragma unroll
                 for (int i = 0; i < lw; i++) {
-                    put_shared_bits<V>(1, shared + find(place[j][i] - window), values.at(j, i) ^ last);
+                    store_bits_if<V>(1, shared + bytes(place[j][i] - window), values.at(j, i) ^ last);
                     last = values.at(j, i);
                 }
             } else {
 #pragma unroll
                 for (int i = 0; i < lw; i++) {
                     const uint32_t at = place[j][i] - window;
-                    put_shared_bits<V>(at < width, shared + find(at), values.at(j, i) ^ last);
+                    store_bits_if<V>(at < width, shared + bytes(at), values.at(j, i) ^ last);
                     last = at < width ? values.at(j, i) : last;
                 }
             }
@@ -370,7 +374,7 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const Values<V, ve
             if (window + at >= lead && window + at + vw <= end) {
                 store_wide(reinterpret_cast<uint32_t *>(vectors + window + at), x.word);
             } else {
-                store_shared(shared + find(at), x.word);
+                store_shared(shared + bytes(at), x.word);
             }
         };
         if (begun) {
@@ -379,7 +383,7 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const Values<V, ve
                 if (behind(k)) break;
                 const unsigned at = k * row + lane * vw;
                 Elements<V> x;
-                load_shared(x.word, shared + find(at));
+                load_shared(x.word, shared + bytes(at));
                 Bits<V> base = value;
                 if (__any_sync(full_warp, (x.word[0] | x.word[1] | x.word[2] | x.word[3]) != 0)) {
                     x.scan();
@@ -406,7 +410,7 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const Values<V, ve
             const bool mine = lane < 16 ? window == 0 && (lead > 0 || end < vw) : base > 0 && base - window < width;
             if (mine && half < vw && at >= lead && at < end) {
                 V v[1];
-                load_shared(v, shared + find(at - window));
+                load_shared(v, shared + bytes(at - window));
                 vectors[at] = v[0];
             }
             __syncwarp();
