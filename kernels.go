@@ -418,18 +418,24 @@ func encodeBulkShared(size int64) int64 {
 const (
 	decodeParts      = 12
 	decodePassBlock  = decodeParts * 32
-	decodeNarrowRows = 8 // of values of 1 or 2 bytes
-	decodeWideRows   = 4
+	decodeRowsMost   = 8
+	decodeWindow     = 4 * 512 // bytes of output that a warp has in shared memory
 	decodeChunkBytes = 32 << 10
 )
 
-// decodePassTile is the runs of a tile, for values and lengths of the given sizes.
-func decodePassTile(size, length int64) int64 {
-	rows := int64(decodeNarrowRows)
-	if size > 2 {
-		rows = decodeWideRows
+// decodePart is the runs of a part, for values and lengths of the given sizes.
+func decodePart(size, length int64) int64 {
+	rows := int64(decodeRowsMost)
+	if size > 1 {
+		rows = min(decodeRowsMost/2, 16/size)
 	}
-	return decodeParts * rows * 32 * 16 / length
+	return rows * 32 * 16 / length
+}
+
+// decodePassShared is the shared memory of decoding: a window, lengths of 16 bits,
+// values and two vectors a part.
+func decodePassShared(size, length int64) int64 {
+	return decodeParts * (decodeWindow + decodePart(size, length)*(2+size) + 32)
 }
 
 // decodeState is the bytes of state for decoding runs in that many tiles: the
@@ -459,7 +465,8 @@ func rlePassModules[V twin.Unsigned](t elemType) []ModuleSpec {
 		return KernelSpec{
 			Name:   "rle_decode_pass_" + t.name + "_" + length.name,
 			Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamU64, ParamU64, ParamPtr, ParamPtr},
-			Block:  decodePassBlock, Tile: decodePassTile(size, int64(length.size)), Twin: tw, Resident: true,
+			Block:  decodePassBlock, Tile: decodeParts * decodePart(size, int64(length.size)), Shared: decodePassShared(size, int64(length.size)),
+			Twin: tw, Resident: true,
 		}
 	}
 	return []ModuleSpec{

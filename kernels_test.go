@@ -173,7 +173,7 @@ func TestShapesAreTheSources(t *testing.T) {
 		"encode_stages": encodeStages, "encode_reducers": encodeReducers, "encode_block": (2 + encodeReducers + encodeParts) * 32,
 		"encode_parts * encode_part_bytes": encodeTileBytes,
 		"decode_parts":                     decodeParts, "decode_pass_block": decodePassBlock, "chunk_bytes": decodeChunkBytes,
-		"decode_narrow_rows": decodeNarrowRows, "decode_wide_rows": decodeWideRows,
+		"decode_rows_most": decodeRowsMost, "window_vectors * 512": decodeWindow,
 		"runs_block": runsBlock, "runs_tile": runsTile, "reduce_block": reduceBlock,
 		"lcs_pass_block": lcsPassBlock, "lcs_cross_block": lcsCrossBlock, "lcs_tile": lcsTile,
 		"overlay_block": overlayBlock, "overlay_tile": overlayTile,

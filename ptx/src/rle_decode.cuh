@@ -9,10 +9,10 @@
 // Run-length decoding in a single pass over the lengths: what precedes a tile of
 // runs, by look-back, says where its elements go, and they are written at once.
 //
-// A tile is decode_parts parts, a warp's work each, of decode_rows rows of 32
-// vectors of 16 bytes of lengths. A part of more output than part_bytes is written by
-// all blocks, once every tile has its place: it is cut into chunks, a warp's work
-// each. So no distribution of lengths leaves most of the device idle, and parts of
+// A tile is decode_parts parts, a warp's work each, of rows of 32 vectors of 16 bytes
+// of lengths. A part of more output than part_bytes, or of which a piece is wanted, is
+// written by all blocks, once every tile has its place: it is cut into chunks, a warp's
+// work each. So no distribution of lengths leaves most of the device idle, and parts of
 // short runs are read once.
 //
 // An element is the XOR of all changes up to it, where a run's change is its value
@@ -22,25 +22,40 @@
 
 namespace ptxrun {
 
-// Lengths and values of a part are held in registers, 40 to 48 of 80: two blocks a
-// multiprocessor are 24 warps, which have 24 · 5 KB of runs of bytes on their way.
+// A part's runs wait in shared memory for their place, lengths in 16 bits: registers
+// hold them only on their way there, so that 36 warps run on a multiprocessor. A block
+// takes at most 64 KB, what the smallest multiprocessors have.
 constexpr int decode_parts = 12;
 constexpr int decode_pass_block = decode_parts * warp_size;
-constexpr int decode_blocks = 2;  // a multiprocessor
-constexpr int decode_narrow_rows = 8;
-constexpr int decode_wide_rows = 4;
-constexpr int decode_ahead = 9;   // groups of 32 tiles looked back at: so many blocks run on 132 multiprocessors
+constexpr int decode_blocks = 3;  // a multiprocessor
+constexpr int decode_rows_most = 8;
+constexpr int decode_ahead = 2;  // totals a thread has on their way: so many blocks run on 132 multiprocessors
+constexpr int window_vectors = 4;  // a lane's, of the output that a warp has in shared memory
 constexpr int chunk_bytes = 32 << 10;
 constexpr int part_bytes = 48 << 10;
-constexpr int window_vectors = 6;  // a lane's, of the output that a warp has in shared memory
-constexpr int window_bytes = window_vectors * warp_size * 16;
+static_assert(chunk_bytes <= part_bytes && part_bytes < 1 << 16, "lengths are held in 16 bits");
 
 template <class V>
-constexpr int decode_rows = sizeof(V) <= 2 ? decode_narrow_rows : decode_wide_rows;
+constexpr int decode_rows = sizeof(V) == 1 ? decode_rows_most : minimum<int>(decode_rows_most / 2, 16 / sizeof(V));
 template <class V, class L>
 constexpr int decode_part = decode_rows<V> * warp_size * vector_width<L>;
 template <class V, class L>
 constexpr int decode_pass_tile = decode_parts * decode_part<V, L>;
+
+// PartMemory is a warp's in shared memory.
+template <class V, class L>
+struct PartMemory {
+    static constexpr int window_bytes = window_vectors * warp_size * 16;
+    static constexpr int lengths_bytes = decode_part<V, L> * 2;
+    static constexpr int values_bytes = decode_part<V, L> * sizeof(V);
+    static constexpr int bytes = window_bytes + lengths_bytes + values_bytes + 32;
+    uint32_t window;  // zero between parts
+
+    __device__ __forceinline__ uint32_t lengths() const { return window + window_bytes; }
+    __device__ __forceinline__ uint32_t values() const { return lengths() + lengths_bytes; }
+    // edges are the first and the last vector of a part, where they are others' as well.
+    __device__ __forceinline__ uint32_t edges() const { return values() + values_bytes; }
+};
 
 // DecodeState is the workspace, zero at the start: after the tiles' totals come the
 // large parts. The three arrays are as long as there are parts.
@@ -80,7 +95,8 @@ struct LargeParts {
     }
 };
 
-// Lengths are a lane's lengths of a part: a vector of each row.
+// Lengths are a lane's lengths of a part, a vector of each row, on their way to shared
+// memory.
 template <class L, int rows>
 struct Lengths {
     static constexpr int vw = vector_width<L>;
@@ -108,6 +124,40 @@ struct Lengths {
             return sum_by<SaturatingSum<uint64_t>>();
         }
     }
+    // store stores the lengths; those beyond 16 bits are of no use.
+    __device__ __forceinline__ void store(uint32_t a, unsigned lane) const {
+#pragma unroll
+        for (int j = 0; j < rows; j++) {
+            uint32_t n[vw];
+#pragma unroll
+            for (int i = 0; i < vw; i++) n[i] = uint32_t(x[j][i]);
+            store_row(a, j, n, lane);
+        }
+    }
+    // clip stores the lengths of what of the runs, the first of which begins at begin,
+    // lies in [lo, hi), at most part_bytes, and returns how much that is.
+    __device__ __forceinline__ unsigned clip(uint64_t begin, uint64_t lo, uint64_t hi, uint32_t a, unsigned lane) const {
+        using Add = SaturatingSum<uint64_t>;
+#pragma unroll
+        for (int j = 0; j < rows; j++) {
+            uint64_t own = 0;
+#pragma unroll
+            for (int i = 0; i < vw; i++) own = Add::combine(own, x[j][i]);
+            const uint64_t inclusive = warp_scan<Add>(own, lane), before = shuffle_up(inclusive, 1);
+            uint64_t from = lane > 0 ? Add::combine(begin, before) : begin;
+            uint32_t n[vw];
+#pragma unroll
+            for (int i = 0; i < vw; i++) {
+                const uint64_t to = Add::combine(from, x[j][i]);
+                const uint64_t first = maximum(from, lo), stop = minimum(to, hi);
+                n[i] = first < stop ? uint32_t(stop - first) : 0;
+                from = to;
+            }
+            store_row(a, j, n, lane);
+            begin = Add::combine(begin, shuffle(inclusive, warp_size - 1));
+        }
+        return unsigned(minimum(begin, hi) - lo);
+    }
 
   private:
     template <class Op>
@@ -120,67 +170,36 @@ struct Lengths {
         }
         return shuffle(warp_reduce<Op>(s), 0);
     }
-};
-
-// Clipped are the lengths of what of a part's runs lies in [lo, hi), at most
-// part_bytes; the first run begins at begin.
-template <class L, int rows>
-struct Clipped {
-    static constexpr int vw = vector_width<L>;
-    uint32_t x[rows][vw];
-
-    __device__ __forceinline__ void all(const Lengths<L, rows> &lengths) {
+    static __device__ __forceinline__ void store_row(uint32_t a, int j, const uint32_t (&n)[vw], unsigned lane) {
+        uint32_t w[vw / 2];
 #pragma unroll
-        for (int j = 0; j < rows; j++) {
-#pragma unroll
-            for (int i = 0; i < vw; i++) x[j][i] = uint32_t(lengths.x[j][i]);
-        }
-    }
-    __device__ __forceinline__ void clip(const Lengths<L, rows> &lengths, uint64_t begin, uint64_t lo, uint64_t hi, unsigned lane) {
-        using Add = SaturatingSum<uint64_t>;
-#pragma unroll
-        for (int j = 0; j < rows; j++) {
-            uint64_t own = 0;
-#pragma unroll
-            for (int i = 0; i < vw; i++) own = Add::combine(own, lengths.x[j][i]);
-            const uint64_t inclusive = warp_scan<Add>(own, lane), before = shuffle_up(inclusive, 1);
-            uint64_t from = lane > 0 ? Add::combine(begin, before) : begin;
-#pragma unroll
-            for (int i = 0; i < vw; i++) {
-                const uint64_t to = Add::combine(from, lengths.x[j][i]);
-                const uint64_t a = maximum(from, lo), b = minimum(to, hi);
-                x[j][i] = a < b ? uint32_t(b - a) : 0;
-                from = to;
-            }
-            begin = Add::combine(begin, shuffle(inclusive, warp_size - 1));
-        }
+        for (int i = 0; i < vw; i += 2) w[i / 2] = __byte_perm(n[i], n[i + 1], 0x5410);
+        store_shared_if<vw * 2>(1, a + (j * warp_size + lane) * vw * 2, w[0], w[vw / 2 - 1]);
     }
 };
 
-// SumBack is LookBack for sums, which need no order: a lane adds up the totals of
-// every 32nd tile, and all that other blocks take in a turn are on their way at once.
+// SumBack is LookBack for sums, which need no order: a thread adds up the totals of
+// every decode_pass_block-th tile, so that all that other blocks take in a turn are on
+// their way at once.
 struct SumBack {
     using Add = SaturatingSum<uint64_t>;
     TileTotals<uint64_t> totals;
-    uint64_t passed;  // this lane's sum of the groups before group
-    uint64_t group;   // of 32 tiles
+    uint64_t passed;  // this thread's sum of the tiles before next
+    uint64_t next;    // at first the thread's number
 
-    // prefix returns the sum of the totals of all tiles before tile, which is never
-    // less than in the call before. All lanes call it and get it.
-    __device__ __forceinline__ uint64_t prefix(uint64_t tile, unsigned lane) {
-        TileTotals<uint64_t>::Pending p[decode_ahead];
-        for (;;) {
+    // pass adds the totals of this thread's tiles before tile.
+    __device__ __forceinline__ void pass(uint64_t tile) {
+        while (next < tile) {
+            TileTotals<uint64_t>::Pending p[decode_ahead];
 #pragma unroll
             for (int k = 0; k < decode_ahead; k++) {
-                const uint64_t t = (group + k) * warp_size + lane;
-                if (t < tile) p[k].request(totals, t);
+                if (next + k * decode_pass_block < tile) p[k].request(totals, next + k * decode_pass_block);
             }
 #pragma unroll
             for (int k = 0; k < decode_ahead; k++) {
-                const uint64_t sum = group * warp_size + lane < tile ? Add::combine(passed, p[k].wait()) : passed;
-                if (group == tile / warp_size) return shuffle(warp_reduce<Add>(sum), 0);
-                passed = sum;
-                group++;
+                if (next >= tile) break;
+                passed = Add::combine(passed, p[k].wait());
+                next += decode_pass_block;
             }
         }
     }
@@ -204,7 +223,8 @@ __device__ __forceinline__ void store_bits_if(unsigned keep, uint32_t a, Bits<V>
     store_shared_if<sizeof(V)>(keep, a, uint32_t(v), uint32_t(uint64_t(v) >> 32));
 }
 
-// Values are a lane's values of a part: vw of each row, like its lengths.
+// Values are a lane's values of a part, vw of each row like its lengths, on their way to
+// shared memory.
 template <class V, int vw, int rows>
 struct Values {
     static constexpr int bytes = vw * sizeof(V);
@@ -232,12 +252,19 @@ struct Values {
             }
         }
     }
-    __device__ __forceinline__ Bits<V> at(int j, int i) const {
-        if constexpr (sizeof(V) == 8) {
-            return uint64_t(word[j][2 * i + 1]) << 32 | word[j][2 * i];
-        } else {
-            const int byte = i * sizeof(V);
-            return word[j][byte / 4] >> (8 * (byte % 4));
+    __device__ __forceinline__ void store(uint32_t a, unsigned lane) const {
+#pragma unroll
+        for (int j = 0; j < rows; j++) {
+            const uint32_t at = a + (j * warp_size + lane) * bytes;
+            if constexpr (bytes <= 8) {
+                store_shared_if<bytes>(1, at, word[j][0], word[j][(bytes + 3) / 4 - 1]);
+            } else {
+#pragma unroll
+                for (int i = 0; i < bytes / 4; i += 4) {
+                    const uint32_t w[4] = {word[j][i], word[j][i + 1], word[j][i + 2], word[j][i + 3]};
+                    store_shared(at + 4 * i, w);
+                }
+            }
         }
     }
 };
@@ -278,235 +305,234 @@ struct Elements {
     }
 };
 
-// expand writes a part's runs, of the given lengths, to out[0, size), by way of a
-// window in the warp's shared memory.
-template <class V, class L, int rows>
-__device__ __forceinline__ void expand(V *out, unsigned size, const Values<V, vector_width<L>, rows> &values, const Clipped<L, rows> &lengths, uint32_t shared,
-                                       unsigned lane) {
-    constexpr int lw = vector_width<L>;
+// expand writes the runs in memory, a part's, to out[0, size), size > 0, by way of the
+// memory's window.
+template <class V, class L>
+__device__ __forceinline__ void expand(V *out, unsigned size, const PartMemory<V, L> &memory, unsigned lane) {
     constexpr unsigned vw = vector_width<V>, row = warp_size * vw, width = window_vectors * row;
+    constexpr unsigned runs = decode_part<V, L>;
+    constexpr int each = minimum<int>(minimum<int>(8, 16 / sizeof(V)), runs / warp_size);  // of a lane's runs, in a step
     const auto bytes = [](uint32_t element) { return element * unsigned(sizeof(V)); };
 
     // Vectors lie at 16-byte boundaries of memory; the first begins lead elements
     // before out. Places count from there.
     const unsigned lead = reinterpret_cast<uintptr_t>(out) / sizeof(V) % vw, end = size + lead;
     V *const vectors = out - lead;
-    uint32_t place[rows][lw], begins[rows + 1];  // of runs, if they are not empty, and of rows
-    uint32_t shortest = lengths.x[0][0];
-    begins[0] = lead;
-#pragma unroll
-    for (int j = 0; j < rows; j += 2) {
-        // Two rows are scanned in one word.
-        static_assert(rows % 2 == 0 && part_bytes < 1 << 16, "two rows' elements fit in a word");
-        uint32_t own = 0;
-#pragma unroll
-        for (int i = 0; i < lw; i++) own += lengths.x[j][i] + (lengths.x[j + 1][i] << 16);
-        const uint32_t inclusive = warp_scan<Sum<uint32_t>>(own, lane), sum = shuffle(inclusive, warp_size - 1);
-        uint32_t less = inclusive - own;
-#pragma unroll
-        for (int h = j; h < j + 2; h++) {
-            begins[h + 1] = begins[h] + (h == j ? sum & 0xffff : sum >> 16);
-            uint32_t next = begins[h] + (h == j ? less & 0xffff : less >> 16);
-#pragma unroll
-            for (int i = 0; i < lw; i++) {
-                const uint32_t length = lengths.x[h][i];
-                place[h][i] = length != 0 ? next : ~0u;
-                next += length;
-                shortest = minimum(shortest, length);
-            }
-        }
-    }
-    const bool full = !__any_sync(full_warp, shortest == 0);  // no run is empty
 
-    Bits<V> value = 0;  // of the last run that begins before the window
-    for (unsigned window = 0; window < end; window += width) {
-        const auto behind = [=](int k) { return window + k * row >= end; };  // all lanes' vectors k
-        bool begun = false;  // runs begin in the window
-        Bits<V> before = value;
+    unsigned window = 0;            // where it begins: a multiple of vw
+    bool begun = false;             // runs begin in the window
+    Bits<V> value = 0, before = 0;  // of the last run that begins before the window, or up to now
+    const auto flush = [&] {
+        __syncwarp();
 #pragma unroll
-        for (int j = 0; j < rows; j++) {
-            if (begins[j] >= window + width || begins[j + 1] <= window) continue;
-            const bool all = full && begins[j] >= window && begins[j + 1] <= window + width;
-            Bits<V> own = values.at(j, lw - 1);  // of this lane's last run that begins here
-            unsigned with = full_warp;           // the lanes that have one
-            if (!all) {
-                bool any = false;
-#pragma unroll
-                for (int i = 0; i < lw; i++) {
-                    const bool here = place[j][i] - window < width;
-                    own = here ? values.at(j, i) : own;
-                    any |= here;
-                }
-                with = __ballot_sync(full_warp, any);
-                if (with == 0) continue;
+        for (int k = 0; k < window_vectors; k++) {
+            if (window + k * row >= end) break;
+            const unsigned place = window + k * row + lane * vw;
+            const uint32_t a = memory.window + (k * warp_size + lane) * 16, zero[4] = {};
+            Elements<V> x;
+            load_shared(x.word, a);
+            store_shared(a, zero);
+            Bits<V> base = value;
+            if (__any_sync(full_warp, (x.word[0] | x.word[1] | x.word[2] | x.word[3]) != 0)) {
+                x.scan();
+                const Bits<V> own = x.last(), inclusive = warp_scan<Xor<Bits<V>>>(own, lane);
+                base ^= inclusive ^ own;
+                value ^= shuffle(inclusive, warp_size - 1);
             }
-            if (!begun) {
-#pragma unroll
-                for (int k = 0; k < window_vectors; k++) {
-                    if (behind(k)) break;
-                    const uint32_t zero[4] = {};
-                    store_shared(shared + bytes(k * row + lane * vw), zero);
-                }
-                __syncwarp();
-                begun = true;
-            }
-            const unsigned less = with & ((1u << lane) - 1);
-            const Bits<V> near = shuffle(own, latest(less));
-            Bits<V> last = less != 0 ? near : before;
-            before = shuffle(own, latest(with));
-            if (all) {
-#pragma unroll
-                for (int i = 0; i < lw; i++) {
-                    store_bits_if<V>(1, shared + bytes(place[j][i] - window), values.at(j, i) ^ last);
-                    last = values.at(j, i);
-                }
-            } else {
-#pragma unroll
-                for (int i = 0; i < lw; i++) {
-                    const uint32_t at = place[j][i] - window;
-                    store_bits_if<V>(at < width, shared + bytes(at), values.at(j, i) ^ last);
-                    last = at < width ? values.at(j, i) : last;
-                }
+            x.combine(base);
+            if (place >= lead && place + vw <= end) {
+                store_wide(reinterpret_cast<uint32_t *>(vectors + place), x.word);
+            } else if (place < end) {
+                store_shared(memory.edges() + (place < lead ? 0 : 16), x.word);
             }
         }
         __syncwarp();
-        const auto store = [&](const Elements<V> &x, unsigned at) {
-            if (window + at >= lead && window + at + vw <= end) {
-                store_wide(reinterpret_cast<uint32_t *>(vectors + window + at), x.word);
+        window += width;
+        begun = false;
+    };
+
+    __syncwarp();
+    unsigned begin = lead;  // of the step
+#pragma unroll 1
+    for (unsigned s = 0; s < runs; s += warp_size * each) {
+        uint32_t n[each / 2], word[each * sizeof(V) / 4];
+        load_shared(n, memory.lengths() + (s + lane * each) * 2);
+        const auto length = [&](int i) { return i % 2 == 0 ? n[i / 2] & 0xffff : n[i / 2] >> 16; };
+        uint32_t pairs = 0, empty = 0;
+#pragma unroll
+        for (int i = 0; i < each / 2; i++) {
+            pairs += n[i];
+            empty |= (n[i] - 0x10001) & ~n[i] & 0x80008000;  // not zero if a half is
+        }
+        const uint32_t sum = (pairs & 0xffff) + (pairs >> 16), inclusive = warp_scan<Sum<uint32_t>>(sum, lane);
+        const unsigned stop = begin + shuffle(inclusive, warp_size - 1), first = begin + inclusive - sum;
+        if (stop == begin) continue;
+        const bool full = !__any_sync(full_warp, empty != 0);
+        load_shared(word, memory.values() + bytes(s + lane * each));
+        const auto at = [&](int i) -> Bits<V> {
+            if constexpr (sizeof(V) == 8) {
+                return uint64_t(word[2 * i + 1]) << 32 | word[2 * i];
             } else {
-                store_shared(shared + bytes(at), x.word);
+                const int byte = i * sizeof(V);
+                return word[byte / 4] >> (8 * (byte % 4));
             }
         };
-        if (begun) {
+        for (;;) {
+            if (full && begin >= window && stop <= window + width) {
+                const Bits<V> own = at(each - 1), near = shuffle_up(own, 1);
+                Bits<V> last = lane > 0 ? near : before;
+                before = shuffle(own, warp_size - 1);
+                uint32_t a = memory.window + bytes(first - window);
 #pragma unroll
-            for (int k = 0; k < window_vectors; k++) {
-                if (behind(k)) break;
-                const unsigned at = k * row + lane * vw;
-                Elements<V> x;
-                load_shared(x.word, shared + bytes(at));
-                Bits<V> base = value;
-                if (__any_sync(full_warp, (x.word[0] | x.word[1] | x.word[2] | x.word[3]) != 0)) {
-                    x.scan();
-                    const Bits<V> own = x.last(), inclusive = warp_scan<Xor<Bits<V>>>(own, lane);
-                    base ^= inclusive ^ own;
-                    value ^= shuffle(inclusive, warp_size - 1);
+                for (int i = 0; i < each; i++) {
+                    store_bits_if<V>(1, a, at(i) ^ last);
+                    last = at(i);
+                    a += bytes(length(i));
                 }
-                x.combine(base);
-                store(x, at);
+                begun = true;
+            } else {
+                Bits<V> own = 0;  // of this lane's last run that begins in the window
+                bool any = false;
+                unsigned place = first - window;
+#pragma unroll
+                for (int i = 0; i < each; i++) {
+                    const bool here = place < width && length(i) != 0;
+                    own = here ? at(i) : own;
+                    any |= here;
+                    place += length(i);
+                }
+                const unsigned with = __ballot_sync(full_warp, any), less = with & ((1u << lane) - 1);
+                if (with != 0) {
+                    const Bits<V> near = shuffle(own, latest(less));
+                    Bits<V> last = less != 0 ? near : before;
+                    before = shuffle(own, latest(with));
+                    place = first - window;
+#pragma unroll
+                    for (int i = 0; i < each; i++) {
+                        const bool here = place < width && length(i) != 0;
+                        store_bits_if<V>(here, memory.window + bytes(place), at(i) ^ last);
+                        last = here ? at(i) : last;
+                        place += length(i);
+                    }
+                    begun = true;
+                }
             }
-        } else {
+            if (stop <= window + width) break;
+            if (begun) {
+                flush();
+                continue;
+            }
+            // Up to the next run, or the step's end, there is but one value.
+            unsigned next = stop, place = first;
+#pragma unroll
+            for (int i = 0; i < each; i++) {
+                if (place >= window && length(i) != 0) next = minimum(next, place);
+                place += length(i);
+            }
+            next = shuffle(warp_reduce<Min<uint32_t>>(next), 0);
+            next -= next % vw;
             Elements<V> x = {};
             x.combine(value);
-#pragma unroll
-            for (int k = 0; k < window_vectors; k++) {
-                if (behind(k)) break;
-                store(x, k * row + lane * vw);
-            }
+            for (unsigned to = window + lane * vw; to < next; to += row) store_wide(reinterpret_cast<uint32_t *>(vectors + to), x.word);
+            window = next;
         }
-        __syncwarp();
-        // Of the first and the last vector a part may be others': a lane an element.
-        if (window == 0 || window + width >= end) {
-            const unsigned half = lane % 16, base = lane < 16 ? 0 : end - end % vw, at = base + half;
-            const bool mine = lane < 16 ? window == 0 && (lead > 0 || end < vw) : base > 0 && base - window < width;
-            if (mine && half < vw && at >= lead && at < end) {
-                V v[1];
-                load_shared(v, shared + bytes(at - window));
-                vectors[at] = v[0];
-            }
-            __syncwarp();
-        }
+        begin = stop;
     }
+    flush();
+
+    // Of the first and the last vector a part may be others': a lane an element.
+    const unsigned half = lane % 16, tail = end % vw;
+    const bool head = lane < 16;
+    if (half < vw && (head ? lead > 0 && half >= lead && half < end : half < tail && (lead == 0 || end > vw))) {
+        V v[1];
+        load_shared(v, memory.edges() + (head ? 0 : 16) + bytes(half));
+        vectors[(head ? 0 : end - tail) + half] = v[0];
+    }
+    __syncwarp();
 }
 
 // rle_decode_pass writes the elements from number from on to out[0, size), as far
-// as there are so many, and stores the lengths' saturated sum in *total.
+// as there are so many, and stores the lengths' saturated sum in *total. It needs
+// dynamic shared memory for decode_parts PartMemorys.
 template <class V, class L>
 __device__ __forceinline__ void rle_decode_pass(const V *values, const L *lengths, uint64_t runs, V *out, uint64_t from, uint64_t size, uint64_t *total,
                                                 DecodeState *state) {
     using Add = SaturatingSum<uint64_t>;
+    using Memory = PartMemory<V, L>;
     constexpr int rows = decode_rows<V>, part_runs = decode_part<V, L>;
     constexpr uint64_t chunk = chunk_bytes / sizeof(V), most = part_bytes / sizeof(V);
-    alignas(16) __shared__ unsigned char windows[decode_parts][window_bytes];
-    __shared__ uint64_t sums[decode_parts], begins[decode_parts];
+    alignas(16) extern __shared__ unsigned char dynamic_shared[];
+    __shared__ uint64_t sums[decode_parts], passed[decode_parts];
     __shared__ uint64_t ticket, listed;
     const unsigned lane = threadIdx.x % warp_size, part = threadIdx.x / warp_size;
+    const Memory memory{shared_address(dynamic_shared) + part * Memory::bytes};
     const uint64_t tiles = ceil_div<uint64_t>(runs, decode_pass_tile<V, L>), end = from + size;
     const LargeParts large(state, tiles);
-    SumBack look_back{{reinterpret_cast<uint64_t *>(state + 1), Pass{}.mark()}, 0, 0};
+    SumBack look_back{{reinterpret_cast<uint64_t *>(state + 1), Pass{}.mark()}, 0, threadIdx.x};
 
-    bool sharing = false;  // chunks of large parts
-    uint64_t large_parts = 0, chunks = 0, c = uint64_t(blockIdx.x) * decode_parts + part;
+#pragma unroll
+    for (int k = 0; k < window_vectors; k++) {
+        const uint32_t zero[4] = {};
+        store_shared(memory.window + (k * warp_size + lane) * 16, zero);
+    }
+    const auto held = [=](uint64_t first) { return first < runs ? unsigned(minimum<uint64_t>(part_runs, runs - first)) : 0; };
     for (;;) {
-        // What of part p, which begins at begin, lies in [lo, hi) is written.
-        uint64_t p, begin, lo, hi;
-        bool whole = false;
+        if (threadIdx.x == 0) ticket = atomic_add(&state->ticket, uint64_t(1));
+        __syncthreads();
+        const uint64_t tile = ticket, first = (tile * decode_parts + part) * part_runs;
+        if (tile >= tiles) break;
+        uint64_t sum;
+        {
+            Lengths<L, rows> x;
+            Values<V, vector_width<L>, rows> v;
+            x.load(lengths + first, held(first), lane);
+            if (size > 0) v.load(values + first, held(first), lane);
+            x.store(memory.lengths(), lane);
+            sum = x.sum();
+            if (size > 0) v.store(memory.values(), lane);
+        }
+        if (lane == 0) sums[part] = sum;
+        __syncthreads();
+        if (part == 0) {
+            const uint64_t all = warp_reduce<Add>(lane < decode_parts ? sums[lane] : 0);
+            if (lane == 0) look_back.totals.publish(tile, all);
+        }
+        look_back.pass(tile);
+        const uint64_t warps = warp_reduce<Add>(look_back.passed);
+        if (lane == 0) passed[part] = warps;
+        __syncthreads();
+        const uint64_t before = lane < decode_parts ? Add::combine(passed[lane], lane < part ? sums[lane] : 0) : 0;
+        const uint64_t begin = shuffle(warp_reduce<Add>(before), 0);
+        const auto at_once = [=](uint64_t b, uint64_t e) { return b >= from && e <= end && e - b <= most; };
+        if (part == 0) {
+            // A lane a part.
+            const uint64_t inclusive = warp_scan<Add>(lane < decode_parts ? sums[lane] : 0, lane), less = shuffle_up(inclusive, 1);
+            const uint64_t b = lane > 0 ? Add::combine(begin, less) : begin, e = Add::combine(begin, inclusive);
+            const uint64_t lo = maximum(b, from), hi = minimum(e, end);
+            large.list(state, lo < hi && !at_once(b, e) ? uint32_t(ceil_div(hi - lo, chunk)) : 0, tile * decode_parts + lane, b, lane);
+            if (lane == 0) atomic_add(&state->placed, uint64_t(1));
+            if (tile == tiles - 1 && lane == warp_size - 1) *total = e;
+        }
+        if (sum > 0 && at_once(begin, Add::combine(begin, sum))) expand(out + (begin - from), unsigned(sum), memory, lane);
+    }
+
+    if (threadIdx.x == 0) {
+        while (load_relaxed(&state->placed) < tiles) {}
+        fence_acq_rel();
+        listed = load_relaxed(&state->large);
+    }
+    __syncthreads();
+    const uint64_t parts = listed >> 32, chunks = uint32_t(listed);
+    for (uint64_t c = uint64_t(blockIdx.x) * decode_parts + part; c < chunks; c += uint64_t(gridDim.x) * decode_parts) {
+        const uint64_t e = warp_upper_bound(large.first_chunk, parts, c, lane) - 1;
+        const uint64_t first = large.part[e] * part_runs, begin = large.begin[e];
+        const uint64_t lo = maximum(begin, from) + (c - large.first_chunk[e]) * chunk;
         Lengths<L, rows> x;
         Values<V, vector_width<L>, rows> v;
-        if (!sharing) {
-            if (threadIdx.x == 0) ticket = atomic_add(&state->ticket, uint64_t(1));
-            __syncthreads();
-            if (ticket >= tiles) {
-                if (threadIdx.x == 0) {
-                    while (load_relaxed(&state->placed) < tiles) {}
-                    fence_acq_rel();
-                    listed = load_relaxed(&state->large);
-                }
-                __syncthreads();
-                large_parts = listed >> 32;
-                chunks = uint32_t(listed);
-                sharing = true;
-            }
-        }
-        if (!sharing) {
-            p = ticket * decode_parts + part;
-        } else {
-            if (c >= chunks) return;
-            const uint64_t e = warp_upper_bound(large.first_chunk, large_parts, c, lane) - 1;
-            p = large.part[e];
-            begin = large.begin[e];
-            lo = maximum(begin, from) + (c - large.first_chunk[e]) * chunk;
-            c += uint64_t(gridDim.x) * decode_parts;
-        }
-        const uint64_t first = p * part_runs;
-        const unsigned held = first < runs ? unsigned(minimum<uint64_t>(part_runs, runs - first)) : 0;
-        x.load(lengths + first, held, lane);
-        v.load(values + first, size > 0 ? held : 0, lane);
-        const uint64_t sum = x.sum();
-        if (!sharing) {
-            const uint64_t tile = ticket;
-            if (lane == 0) sums[part] = sum;
-            __syncthreads();
-            if (part == 0) {
-                // A lane a part.
-                const uint64_t inclusive = warp_scan<Add>(lane < decode_parts ? sums[lane] : 0, lane), less = shuffle_up(inclusive, 1);
-                if (lane == warp_size - 1) look_back.totals.publish(tile, inclusive);
-                const uint64_t prefix = look_back.prefix(tile, lane);
-                begin = lane > 0 ? Add::combine(prefix, less) : prefix;
-                const uint64_t stop = Add::combine(prefix, inclusive);
-                if (lane < decode_parts) begins[lane] = begin;
-                if (tile == tiles - 1 && lane == warp_size - 1) *total = stop;
-                lo = maximum(begin, from);
-                hi = minimum(stop, end);
-                large.list(state, lo < hi && hi - lo > most ? uint32_t(ceil_div(hi - lo, chunk)) : 0, tile * decode_parts + lane, begin, lane);
-                if (lane == 0) atomic_add(&state->placed, uint64_t(1));
-            }
-            __syncthreads();
-            begin = begins[part];
-            const uint64_t stop = Add::combine(begin, sum);
-            lo = maximum(begin, from);
-            hi = minimum(stop, end);
-            whole = lo == begin && hi == stop;
-            if (lo >= hi || hi - lo > most) continue;
-        } else {
-            hi = minimum(minimum(lo + chunk, end), Add::combine(begin, sum));
-        }
-        Clipped<L, rows> clipped;
-        if (whole) {
-            clipped.all(x);
-        } else {
-            clipped.clip(x, begin, lo, hi, lane);
-        }
-        expand(out + (lo - from), unsigned(hi - lo), v, clipped, shared_address(windows[part]), lane);
+        x.load(lengths + first, held(first), lane);
+        v.load(values + first, held(first), lane);
+        v.store(memory.values(), lane);
+        expand(out + (lo - from), x.clip(begin, lo, minimum(lo + chunk, end), memory.lengths(), lane), memory, lane);
     }
 }
 
