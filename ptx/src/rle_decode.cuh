@@ -95,6 +95,12 @@ struct LargeParts {
     }
 };
 
+// warp_sum is the lanes' saturated sum, which all of them get.
+__device__ __forceinline__ uint64_t warp_sum(uint64_t v) {
+    if (!__any_sync(full_warp, v >> 27 != 0)) return shuffle(warp_reduce<Sum<uint32_t>>(uint32_t(v)), 0);
+    return shuffle(warp_reduce<SaturatingSum<uint64_t>>(v), 0);
+}
+
 // Lengths are a lane's lengths of a part, a vector of each row, on their way to shared
 // memory.
 template <class L, int rows>
@@ -116,13 +122,27 @@ struct Lengths {
             }
         }
     }
-    // sum is the part's, saturated; all lanes get it. 32-bit lengths cannot overflow.
+    // sum is the part's, saturated; all lanes get it.
     __device__ __forceinline__ uint64_t sum() const {
-        if constexpr (sizeof(L) < 8) {
-            return sum_by<Sum<uint64_t>>();
-        } else {
-            return sum_by<SaturatingSum<uint64_t>>();
+        static_assert(rows * vw * warp_size <= 1 << 10, "a part's lengths below 2^22 add up to a word");
+        L bits = 0;
+        uint32_t word = 0;
+#pragma unroll
+        for (int j = 0; j < rows; j++) {
+#pragma unroll
+            for (int i = 0; i < vw; i++) {
+                bits |= x[j][i];
+                word += uint32_t(x[j][i]);
+            }
         }
+        if (!__any_sync(full_warp, bits >> 22 != 0)) return shuffle(warp_reduce<Sum<uint32_t>>(word), 0);
+        uint64_t all = 0;
+#pragma unroll
+        for (int j = 0; j < rows; j++) {
+#pragma unroll
+            for (int i = 0; i < vw; i++) all = SaturatingSum<uint64_t>::combine(all, x[j][i]);
+        }
+        return warp_sum(all);
     }
     // store stores the lengths; those beyond 16 bits are of no use.
     __device__ __forceinline__ void store(uint32_t a, unsigned lane) const {
@@ -160,16 +180,6 @@ struct Lengths {
     }
 
   private:
-    template <class Op>
-    __device__ __forceinline__ uint64_t sum_by() const {
-        uint64_t s = 0;
-#pragma unroll
-        for (int j = 0; j < rows; j++) {
-#pragma unroll
-            for (int i = 0; i < vw; i++) s = Op::combine(s, x[j][i]);
-        }
-        return shuffle(warp_reduce<Op>(s), 0);
-    }
     static __device__ __forceinline__ void store_row(uint32_t a, int j, const uint32_t (&n)[vw], unsigned lane) {
         uint32_t w[vw / 2];
 #pragma unroll
@@ -184,11 +194,12 @@ struct Lengths {
 struct SumBack {
     using Add = SaturatingSum<uint64_t>;
     TileTotals<uint64_t> totals;
-    uint64_t passed;  // this thread's sum of the tiles before next
-    uint64_t next;    // at first the thread's number
+    uint64_t next;  // this thread's tile; at first its number
 
-    // pass adds the totals of this thread's tiles before tile.
-    __device__ __forceinline__ void pass(uint64_t tile) {
+    // pass returns the sum of the totals of this thread's tiles before tile that it has
+    // not passed before.
+    __device__ __forceinline__ uint64_t pass(uint64_t tile) {
+        uint64_t sum = 0;
         while (next < tile) {
             TileTotals<uint64_t>::Pending p[decode_ahead];
 #pragma unroll
@@ -198,10 +209,11 @@ struct SumBack {
 #pragma unroll
             for (int k = 0; k < decode_ahead; k++) {
                 if (next >= tile) break;
-                passed = Add::combine(passed, p[k].wait());
+                sum = Add::combine(sum, p[k].wait());
                 next += decode_pass_block;
             }
         }
+        return sum;
     }
 };
 
@@ -462,13 +474,14 @@ __device__ __forceinline__ void rle_decode_pass(const V *values, const L *length
     constexpr int rows = decode_rows<V>, part_runs = decode_part<V, L>;
     constexpr uint64_t chunk = chunk_bytes / sizeof(V), most = part_bytes / sizeof(V);
     alignas(16) extern __shared__ unsigned char dynamic_shared[];
-    __shared__ uint64_t sums[decode_parts], passed[decode_parts];
+    __shared__ uint64_t sums[decode_parts], passed[decode_parts], begins[decode_parts];
     __shared__ uint64_t ticket, listed;
     const unsigned lane = threadIdx.x % warp_size, part = threadIdx.x / warp_size;
     const Memory memory{shared_address(dynamic_shared) + part * Memory::bytes};
     const uint64_t tiles = ceil_div<uint64_t>(runs, decode_pass_tile<V, L>), end = from + size;
     const LargeParts large(state, tiles);
-    SumBack look_back{{reinterpret_cast<uint64_t *>(state + 1), Pass{}.mark()}, 0, threadIdx.x};
+    SumBack look_back{{reinterpret_cast<uint64_t *>(state + 1), Pass{}.mark()}, threadIdx.x};
+    uint64_t prefix = 0;  // of the tile, in the first warp
 
 #pragma unroll
     for (int k = 0; k < window_vectors; k++) {
@@ -494,25 +507,26 @@ __device__ __forceinline__ void rle_decode_pass(const V *values, const L *length
         if (lane == 0) sums[part] = sum;
         __syncthreads();
         if (part == 0) {
-            const uint64_t all = warp_reduce<Add>(lane < decode_parts ? sums[lane] : 0);
+            const uint64_t all = warp_sum(lane < decode_parts ? sums[lane] : 0);
             if (lane == 0) look_back.totals.publish(tile, all);
         }
-        look_back.pass(tile);
-        const uint64_t warps = warp_reduce<Add>(look_back.passed);
-        if (lane == 0) passed[part] = warps;
+        const uint64_t behind = warp_sum(look_back.pass(tile));
+        if (lane == 0) passed[part] = behind;
         __syncthreads();
-        const uint64_t before = lane < decode_parts ? Add::combine(passed[lane], lane < part ? sums[lane] : 0) : 0;
-        const uint64_t begin = shuffle(warp_reduce<Add>(before), 0);
         const auto at_once = [=](uint64_t b, uint64_t e) { return b >= from && e <= end && e - b <= most; };
         if (part == 0) {
             // A lane a part.
+            prefix = Add::combine(prefix, warp_sum(lane < decode_parts ? passed[lane] : 0));
             const uint64_t inclusive = warp_scan<Add>(lane < decode_parts ? sums[lane] : 0, lane), less = shuffle_up(inclusive, 1);
-            const uint64_t b = lane > 0 ? Add::combine(begin, less) : begin, e = Add::combine(begin, inclusive);
-            const uint64_t lo = maximum(b, from), hi = minimum(e, end);
-            large.list(state, lo < hi && !at_once(b, e) ? uint32_t(ceil_div(hi - lo, chunk)) : 0, tile * decode_parts + lane, b, lane);
+            const uint64_t begin = lane > 0 ? Add::combine(prefix, less) : prefix, stop = Add::combine(prefix, inclusive);
+            const uint64_t lo = maximum(begin, from), hi = minimum(stop, end);
+            if (lane < decode_parts) begins[lane] = begin;
+            large.list(state, lo < hi && !at_once(begin, stop) ? uint32_t(ceil_div(hi - lo, chunk)) : 0, tile * decode_parts + lane, begin, lane);
             if (lane == 0) atomic_add(&state->placed, uint64_t(1));
-            if (tile == tiles - 1 && lane == warp_size - 1) *total = e;
+            if (tile == tiles - 1 && lane == warp_size - 1) *total = stop;
         }
+        __syncthreads();
+        const uint64_t begin = begins[part];
         if (sum > 0 && at_once(begin, Add::combine(begin, sum))) expand(out + (begin - from), unsigned(sum), memory, lane);
     }
 
