@@ -23,14 +23,14 @@
 namespace ptxrun {
 
 // A part's runs wait in shared memory for their place, lengths in 16 bits: registers
-// hold them only on their way there, so that 36 warps run on a multiprocessor. A block
+// hold them only on their way there, so that 30 warps run on a multiprocessor. A block
 // takes at most 64 KB, what the smallest multiprocessors have.
-constexpr int decode_parts = 12;
+constexpr int decode_parts = 10;
 constexpr int decode_pass_block = decode_parts * warp_size;
 constexpr int decode_blocks = 3;  // a multiprocessor
 constexpr int decode_rows_most = 8;
 constexpr int decode_ahead = 2;  // totals a thread has on their way: so many blocks run on 132 multiprocessors
-constexpr int window_vectors = 4;  // a lane's, of the output that a warp has in shared memory
+constexpr int window_vectors = 5;  // a lane's, of the output that a warp has in shared memory
 constexpr int chunk_bytes = 32 << 10;
 constexpr int part_bytes = 48 << 10;
 static_assert(chunk_bytes <= part_bytes && part_bytes < 1 << 16, "lengths are held in 16 bits");
@@ -307,11 +307,11 @@ struct Elements {
             return word[3] >> (32 - 8 * sizeof(V));
         }
     }
-    // combine XORs v to each element.
-    __device__ __forceinline__ void combine(Bits<V> v) {
+    // combine XORs value k of v, of those that a word has, to each element.
+    __device__ __forceinline__ void combine(Bits<V> v, int k = 0) {
         uint32_t low = uint32_t(v), high = low;
         if constexpr (sizeof(V) == 8) high = uint32_t(v >> 32);
-        if constexpr (sizeof(V) <= 2) low = high = __byte_perm(low, 0, sizeof(V) == 1 ? 0x0000 : 0x1010);
+        if constexpr (sizeof(V) <= 2) low = high = __byte_perm(low, 0, sizeof(V) == 1 ? 0x1111 * k : 0x1010 + 0x2222 * k);
 #pragma unroll
         for (int i = 0; i < 4; i++) word[i] ^= i % 2 == 0 ? low : high;
     }
@@ -333,29 +333,47 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const PartMemory<V
 
     unsigned window = 0;            // where it begins: a multiple of vw
     bool begun = false;             // runs begin in the window
-    Bits<V> value = 0, before = 0;  // of the last run that begins before the window, or up to now
+    Bits<V> value = 0, before = 0;  // of the last run that begins before the window, or before the step
     const auto flush = [&] {
+        // Narrow values of several vectors are scanned in one word.
+        constexpr int together = sizeof(V) < 4 ? 4 / sizeof(V) : 1, bits = 8 * sizeof(V);
+        const auto behind = [=](int k) { return k >= window_vectors || window + k * row >= end; };
         __syncwarp();
 #pragma unroll
-        for (int k = 0; k < window_vectors; k++) {
-            if (window + k * row >= end) break;
-            const unsigned place = window + k * row + lane * vw;
-            const uint32_t a = memory.window + (k * warp_size + lane) * 16, zero[4] = {};
-            Elements<V> x;
-            load_shared(x.word, a);
-            store_shared(a, zero);
-            Bits<V> base = value;
-            if (__any_sync(full_warp, (x.word[0] | x.word[1] | x.word[2] | x.word[3]) != 0)) {
-                x.scan();
-                const Bits<V> own = x.last(), inclusive = warp_scan<Xor<Bits<V>>>(own, lane);
-                base ^= inclusive ^ own;
-                value ^= shuffle(inclusive, warp_size - 1);
+        for (int j = 0; j < window_vectors; j += together) {
+            if (behind(j)) break;
+            Elements<V> x[together];
+            Bits<V> own = 0;
+#pragma unroll
+            for (int k = 0; k < together; k++) {
+                if (behind(j + k)) break;
+                const uint32_t a = memory.window + ((j + k) * warp_size + lane) * 16, zero[4] = {};
+                load_shared(x[k].word, a);
+                store_shared(a, zero);
+                x[k].scan();
+                own |= k == 0 ? x[k].last() : x[k].last() << (bits * k % 32);
             }
-            x.combine(base);
-            if (place >= lead && place + vw <= end) {
-                store_wide(reinterpret_cast<uint32_t *>(vectors + place), x.word);
-            } else if (place < end) {
-                store_shared(memory.edges() + (place < lead ? 0 : 16), x.word);
+            Bits<V> base = warp_scan<Xor<Bits<V>>>(own, lane), all = shuffle(base, warp_size - 1);
+            base ^= own;
+            if constexpr (together == 1) {
+                base ^= value;
+                value ^= all;
+            } else {
+#pragma unroll
+                for (int shift = bits; shift < 32; shift *= 2) all ^= all << shift;
+                base ^= all << bits ^ __byte_perm(value, 0, bits == 8 ? 0x0000 : 0x1010);
+                value ^= all >> (32 - bits);
+            }
+#pragma unroll
+            for (int k = 0; k < together; k++) {
+                if (behind(j + k)) break;
+                const unsigned place = window + (j + k) * row + lane * vw;
+                x[k].combine(base, k);
+                if (place >= lead && place + vw <= end) {
+                    store_wide(reinterpret_cast<uint32_t *>(vectors + place), x[k].word);
+                } else if (place < end) {
+                    store_shared(memory.edges() + (place < lead ? 0 : 16), x[k].word);
+                }
             }
         }
         __syncwarp();
@@ -389,45 +407,46 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const PartMemory<V
                 return word[byte / 4] >> (8 * (byte % 4));
             }
         };
+        // A run's change is from the run before that is not empty.
+        Bits<V> change[each], own = at(each - 1);
+        unsigned with = full_warp;  // lanes that have such runs
+        if (!full) {
+            bool any = false;
+#pragma unroll
+            for (int i = 0; i < each; i++) {
+                own = length(i) != 0 ? at(i) : own;
+                any |= length(i) != 0;
+            }
+            with = __ballot_sync(full_warp, any);
+        }
+        const unsigned less = with & ((1u << lane) - 1);
+        const Bits<V> near = shuffle(own, latest(less));
+        Bits<V> last = less != 0 ? near : before;
+        before = shuffle(own, latest(with));
+#pragma unroll
+        for (int i = 0; i < each; i++) {
+            change[i] = at(i) ^ last;
+            last = full || length(i) != 0 ? at(i) : last;
+        }
         for (;;) {
+            unsigned place = first - window;
             if (full && begin >= window && stop <= window + width) {
-                const Bits<V> own = at(each - 1), near = shuffle_up(own, 1);
-                Bits<V> last = lane > 0 ? near : before;
-                before = shuffle(own, warp_size - 1);
-                uint32_t a = memory.window + bytes(first - window);
 #pragma unroll
                 for (int i = 0; i < each; i++) {
-                    store_bits_if<V>(1, a, at(i) ^ last);
-                    last = at(i);
-                    a += bytes(length(i));
+                    store_bits_if<V>(1, memory.window + bytes(place), change[i]);
+                    place += length(i);
                 }
                 begun = true;
             } else {
-                Bits<V> own = 0;  // of this lane's last run that begins in the window
                 bool any = false;
-                unsigned place = first - window;
 #pragma unroll
                 for (int i = 0; i < each; i++) {
                     const bool here = place < width && length(i) != 0;
-                    own = here ? at(i) : own;
+                    store_bits_if<V>(here, memory.window + bytes(place), change[i]);
                     any |= here;
                     place += length(i);
                 }
-                const unsigned with = __ballot_sync(full_warp, any), less = with & ((1u << lane) - 1);
-                if (with != 0) {
-                    const Bits<V> near = shuffle(own, latest(less));
-                    Bits<V> last = less != 0 ? near : before;
-                    before = shuffle(own, latest(with));
-                    place = first - window;
-#pragma unroll
-                    for (int i = 0; i < each; i++) {
-                        const bool here = place < width && length(i) != 0;
-                        store_bits_if<V>(here, memory.window + bytes(place), at(i) ^ last);
-                        last = here ? at(i) : last;
-                        place += length(i);
-                    }
-                    begun = true;
-                }
+                begun |= __any_sync(full_warp, any) != 0;
             }
             if (stop <= window + width) break;
             if (begun) {
@@ -435,7 +454,8 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const PartMemory<V
                 continue;
             }
             // Up to the next run, or the step's end, there is but one value.
-            unsigned next = stop, place = first;
+            unsigned next = stop;
+            place = first;
 #pragma unroll
             for (int i = 0; i < each; i++) {
                 if (place >= window && length(i) != 0) next = minimum(next, place);
