@@ -317,6 +317,24 @@ struct Elements {
     }
 };
 
+// make_changes makes the values in word XOR the ones before them; last is before the
+// first.
+template <class V, int words>
+__device__ __forceinline__ void make_changes(uint32_t (&word)[words], Bits<V> last) {
+    if constexpr (sizeof(V) == 8) {
+#pragma unroll
+        for (int q = words - 1; q >= 2; q--) word[q] ^= word[q - 2];
+        word[0] ^= uint32_t(last);
+        word[1] ^= uint32_t(last >> 32);
+    } else {
+#pragma unroll
+        for (int q = words - 1; q >= 0; q--) {
+            const uint32_t before = q > 0 ? word[q - 1] : last << (32 - 8 * sizeof(V));
+            word[q] ^= sizeof(V) == 4 ? before : __byte_perm(before, word[q], sizeof(V) == 1 ? 0x6543 : 0x5432);
+        }
+    }
+}
+
 // expand writes the runs in memory, a part's, to out[0, size), size > 0, by way of the
 // memory's window.
 template <class V, class L>
@@ -407,33 +425,33 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const PartMemory<V
                 return word[byte / 4] >> (8 * (byte % 4));
             }
         };
-        // A run's change is from the run before that is not empty.
-        Bits<V> change[each], own = at(each - 1);
-        unsigned with = full_warp;  // lanes that have such runs
-        if (!full) {
-            bool any = false;
+        // word becomes the changes, from the run before that is not empty.
+        if (full) {
+            const Bits<V> own = at(each - 1), near = shuffle_up(own, 1);
+            make_changes<V>(word, lane > 0 ? near : before);
+            before = shuffle(own, warp_size - 1);
+        } else {
+            Bits<V> own = 0;  // of the lane's last run that is not empty
+#pragma unroll
+            for (int i = 0; i < each; i++) own = length(i) != 0 ? at(i) : own;
+            const unsigned with = __ballot_sync(full_warp, sum != 0), less = with & ((1u << lane) - 1);
+            const Bits<V> near = shuffle(own, latest(less));
+            Bits<V> last = less != 0 ? near : before;
+            before = shuffle(own, latest(with));
+            V change[each];
 #pragma unroll
             for (int i = 0; i < each; i++) {
-                own = length(i) != 0 ? at(i) : own;
-                any |= length(i) != 0;
+                change[i] = V(at(i) ^ last);
+                last = length(i) != 0 ? at(i) : last;
             }
-            with = __ballot_sync(full_warp, any);
-        }
-        const unsigned less = with & ((1u << lane) - 1);
-        const Bits<V> near = shuffle(own, latest(less));
-        Bits<V> last = less != 0 ? near : before;
-        before = shuffle(own, latest(with));
-#pragma unroll
-        for (int i = 0; i < each; i++) {
-            change[i] = at(i) ^ last;
-            last = full || length(i) != 0 ? at(i) : last;
+            copy_bytes(word, change, sizeof(word));
         }
         for (;;) {
             unsigned place = first - window;
             if (full && begin >= window && stop <= window + width) {
 #pragma unroll
                 for (int i = 0; i < each; i++) {
-                    store_bits_if<V>(1, memory.window + bytes(place), change[i]);
+                    store_bits_if<V>(1, memory.window + bytes(place), at(i));
                     place += length(i);
                 }
                 begun = true;
@@ -442,7 +460,7 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const PartMemory<V
 #pragma unroll
                 for (int i = 0; i < each; i++) {
                     const bool here = place < width && length(i) != 0;
-                    store_bits_if<V>(here, memory.window + bytes(place), change[i]);
+                    store_bits_if<V>(here, memory.window + bytes(place), at(i));
                     any |= here;
                     place += length(i);
                 }
