@@ -163,18 +163,21 @@ struct Lengths {
             uint64_t own = 0;
 #pragma unroll
             for (int i = 0; i < vw; i++) own = Add::combine(own, x[j][i]);
-            const uint64_t inclusive = warp_scan<Add>(own, lane), before = shuffle_up(inclusive, 1);
-            uint64_t from = lane > 0 ? Add::combine(begin, before) : begin;
-            uint32_t n[vw];
+            const uint64_t end = Add::combine(begin, warp_sum(own));
+            uint32_t n[vw] = {};
+            if (begin < hi && end > lo) {
+                const uint64_t before = shuffle_up(warp_scan<Add>(own, lane), 1);
+                uint64_t from = lane > 0 ? Add::combine(begin, before) : begin;
 #pragma unroll
-            for (int i = 0; i < vw; i++) {
-                const uint64_t to = Add::combine(from, x[j][i]);
-                const uint64_t first = maximum(from, lo), stop = minimum(to, hi);
-                n[i] = first < stop ? uint32_t(stop - first) : 0;
-                from = to;
+                for (int i = 0; i < vw; i++) {
+                    const uint64_t to = Add::combine(from, x[j][i]);
+                    const uint64_t first = maximum(from, lo), stop = minimum(to, hi);
+                    n[i] = first < stop ? uint32_t(stop - first) : 0;
+                    from = to;
+                }
             }
             store_row(a, j, n, lane);
-            begin = Add::combine(begin, shuffle(inclusive, warp_size - 1));
+            begin = end;
         }
         return unsigned(minimum(begin, hi) - lo);
     }
