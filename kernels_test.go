@@ -127,7 +127,7 @@ func TestKernelFiles(t *testing.T) {
 	}
 }
 
-// TestKernelMemory demands that no kernel keeps an array in local memory, which
+// TestKernelMemory demands that no kernel calls functions, or keeps an array in local memory, which
 // is what becomes of one that is indexed by more than constants. (Registers that
 // spill are not seen here: the driver's compiler assigns them.)
 func TestKernelMemory(t *testing.T) {
@@ -136,6 +136,7 @@ func TestKernelMemory(t *testing.T) {
 			text, _, err := ptx.Source(m.Name, target)
 			require.NoError(t, err)
 			assert.False(t, bytes.Contains(text, []byte(".local")), "sm_%d/%s", target, m.Name)
+			assert.False(t, bytes.Contains(text, []byte(".func")), "sm_%d/%s has a function out of line", target, m.Name)
 		}
 	}
 }

@@ -71,6 +71,25 @@ __device__ __forceinline__ void load_tiles(Stages &stages, const Pass &pass, uin
     }
 }
 
+// over_stages is the loop of a role that goes over the stages, every step-th from
+// first on: role(stage, parity, tile) for each tile. Roles have loops of their own, so
+// that no registers are held for another's.
+template <int count, int step, class Stages, class Role>
+__device__ __forceinline__ void over_stages(const Stages &stages, uint64_t tiles, unsigned first, Role role) {
+    static_assert(count % step == 0, "a stage is always the same one's, or it could be a phase ahead");
+    unsigned s = first, parity = 0;
+    for (;;) {
+        stages.full[s].wait(parity);
+        const uint64_t tile = stages.index[s];
+        if (tile >= tiles) return;
+        role(s, parity, tile);
+        if ((s += step) >= count) {
+            s -= count;
+            parity ^= 1;
+        }
+    }
+}
+
 }  // namespace ptxrun
 
 #endif

@@ -88,6 +88,10 @@ int __dp4a(int, int, int) = delete;
 
 #endif
 
+// PTXRUN_INLINE is for a lambda that is called in one place: clang leaves large ones
+// out of line, where what they capture goes through memory.
+#define PTXRUN_INLINE __attribute__((always_inline))
+
 namespace ptxrun {
 
 __device__ __forceinline__ void copy_bytes(void *to, const void *from, size_t bytes) {

@@ -431,59 +431,60 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
         return;
     }
 
-    // The other roles go over the stages; the parity changes with every round.
-    const bool reducer = warp >= 2 && warp < 2 + encode_reducers;
-    const unsigned part = reducer ? warp - 2 : warp - 2 - encode_reducers;  // a reducer's first, and its turn
-    const uint32_t tile_at = shared_address(stages.tile) + stage_lead, heads_at = shared_address(stages.heads) + 4 * lane;
-    const uint32_t before_at = shared_address(stages.before), scratch = shared_address(stages.scratch) + part * sizeof(stages.scratch[0]);
-    RunLookBack look_back(pass, JoinRuns<uint64_t>::identity());
-    unsigned s = 0, parity = 0, turn = 0;
-    for (;;) {
-        stages.full[s].wait(parity);
-        const uint64_t tile = stages.index[s];
-        if (tile >= tiles) return;
-        const unsigned held = held_of(n, tile * encode_tile<V>, encode_tile<V>);
-        const auto held_in = [=](unsigned first, unsigned size) { return first < held ? minimum(held - first, size) : 0; };
-        const uint32_t from = tile_at + s * sizeof(stages.tile[0]), bits = heads_at + s * sizeof(stages.heads[0]), before = before_at + s * sizeof(stages.before[0]);
+    // What a role takes of a stage: where its elements, heads and sums are.
+    const auto held_in_tile = [=](uint64_t tile) { return held_of(n, tile * encode_tile<V>, encode_tile<V>); };
+    const auto held_in = [](unsigned held, unsigned first, unsigned size) { return first < held ? minimum(held - first, size) : 0; };
+    const auto elements_of = [&](unsigned s) { return shared_address(stages.tile) + stage_lead + s * unsigned(sizeof(stages.tile[0])); };
+    const auto bits_of_lane = [&](unsigned s) { return shared_address(stages.heads) + 4 * lane + s * unsigned(sizeof(stages.heads[0])); };
+    const auto before_of = [&](unsigned s) { return shared_address(stages.before) + s * unsigned(sizeof(stages.before[0])); };
 
-        if (warp == 1) {
+    if (warp == 1) {
+        RunLookBack look_back(pass, JoinRuns<uint64_t>::identity());
+        over_stages<encode_stages, 1>(stages, tiles, 0, [&](unsigned s, unsigned, uint64_t tile) PTXRUN_INLINE {
             const RunSummary<uint64_t> prefix = look_back.prefix(tile, lane);
             if (lane == 0) {
                 put_shared(stages.prefix[s], prefix);
                 stages.ready[s].arrive();
             }
-        } else if (reducer) {
+        });
+    } else if (warp < 2 + encode_reducers) {
+        const unsigned reducer = warp - 2;
+        const TileTotals<RunSummary<uint32_t>> totals{pass.status(), pass.mark()};
+        unsigned turn = 0;
+        over_stages<encode_stages, 1>(stages, tiles, 0, [&](unsigned s, unsigned parity, uint64_t tile) PTXRUN_INLINE {
             constexpr int own = encode_parts / encode_reducers;
+            const unsigned held = held_in_tile(tile);
+            const uint32_t bits = bits_of_lane(s), before = before_of(s);
             const bool whole = tile > 0 && held == encode_tile<V>;
             LaneVectors<V> x[own];
             LaneHeads<V> heads[own];
-            const auto place = [=](int k) { return (part + k * encode_reducers) * encode_part<V> + lane * encode_lane<V>; };
-            const uint32_t first = from + part * encode_part_bytes + lane * (encode_vectors * 16);
+            const auto place = [=](int k) { return (reducer + k * encode_reducers) * encode_part<V> + lane * encode_lane<V>; };
+            const uint32_t first = elements_of(s) + reducer * encode_part_bytes + lane * (encode_vectors * 16);
             constexpr uint32_t step = encode_reducers * encode_part_bytes;
             if (whole) {
 #pragma unroll
                 for (int k = 0; k < own; k++) x[k].load(first + k * step);
             } else {
 #pragma unroll
-                for (int k = 0; k < own; k++) x[k].load_held(first + k * step, held_in(place(k), encode_lane<V>), tile == 0 && place(k) == 0);
+                for (int k = 0; k < own; k++) x[k].load_held(first + k * step, held_in(held, place(k), encode_lane<V>), tile == 0 && place(k) == 0);
             }
 #pragma unroll
             for (int k = 0; k < own; k++) heads[k] = x[k].heads();
             if (!whole) {
                 if (tile == 0 && place(0) == 0) heads[0].word[0] |= 1;
 #pragma unroll
-                for (int k = 0; k < own; k++) heads[k].limit(held_in(place(k), encode_lane<V>));
+                for (int k = 0; k < own; k++) heads[k].limit(held_in(held, place(k), encode_lane<V>));
             }
 #pragma unroll
             for (int k = 0; k < own; k++) {
-                const unsigned p = part + k * encode_reducers;
+                const unsigned p = reducer + k * encode_reducers;
 #pragma unroll
                 for (int w = 0; w < words; w++) put_shared(bits + p * sizeof(stages.heads[0][0]) + w * 4 * warp_size, heads[k].word[w]);
-                const RunSummary<uint32_t> sum = heads[k].runs(held_in(p * encode_part<V>, encode_part<V>), lane);
+                const RunSummary<uint32_t> sum = heads[k].runs(held_in(held, p * encode_part<V>, encode_part<V>), lane);
                 if (lane == 0) put_shared(before + p * sizeof(sum), sum);
             }
             stages.found[s].arrive();
-            if (turn == part) {
+            if (turn == reducer) {
                 stages.found[s].wait(parity);
                 if (lane == 0) {
                     RunSummary<uint32_t> sum[encode_parts], total = JoinRuns<uint32_t>::identity();
@@ -494,29 +495,29 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
                         put_shared(before + p * sizeof(total), total);
                         total = JoinRuns<uint32_t>::combine(total, sum[p]);
                     }
-                    look_back.totals.publish(tile, total);
+                    totals.publish(tile, total);
                     stages.ready[s].arrive();
                 }
             }
             if (++turn == encode_reducers) turn = 0;
-        } else {
+        });
+    } else {
+        const unsigned part = warp - 2 - encode_reducers;
+        const uint32_t scratch = shared_address(stages.scratch) + part * sizeof(stages.scratch[0]);
+        over_stages<encode_stages, 1>(stages, tiles, 0, [&](unsigned s, unsigned parity, uint64_t tile) PTXRUN_INLINE {
             stages.ready[s].wait(parity);
             LaneHeads<V> heads;
 #pragma unroll
-            for (int w = 0; w < words; w++) heads.word[w] = get_shared<uint32_t>(bits + part * sizeof(stages.heads[0][0]) + w * 4 * warp_size);
+            for (int w = 0; w < words; w++) heads.word[w] = get_shared<uint32_t>(bits_of_lane(s) + part * sizeof(stages.heads[0][0]) + w * 4 * warp_size);
             const RunSummary<uint64_t> prefix = get_shared<RunSummary<uint64_t>>(stages.prefix[s]);
-            const RunSummary<uint32_t> inside = get_shared<RunSummary<uint32_t>>(before + part * sizeof(inside));
-            const uint32_t elements = from + part * encode_part_bytes;
+            const RunSummary<uint32_t> inside = get_shared<RunSummary<uint32_t>>(before_of(s) + part * sizeof(inside));
+            const uint32_t elements = elements_of(s) + part * encode_part_bytes;
             const auto value_at = [=](unsigned k) { return get_shared<V>(elements + k * sizeof(V)); };
-            output.store(heads, held_in(part * encode_part<V>, encode_part<V>), JoinRuns<uint64_t>::combine(prefix, inside), tile == tiles - 1 && part == encode_parts - 1,
-                         value_at, scratch, lane);
+            output.store(heads, held_in(held_in_tile(tile), part * encode_part<V>, encode_part<V>), JoinRuns<uint64_t>::combine(prefix, inside),
+                         tile == tiles - 1 && part == encode_parts - 1, value_at, scratch, lane);
             __syncwarp();
             if (lane == 0) stages.empty[s].arrive();
-        }
-        if (++s == encode_stages) {
-            s = 0;
-            parity ^= 1;
-        }
+        });
     }
 }
 

@@ -325,7 +325,6 @@ __device__ __forceinline__ void load_shared_part(Vector<Op, In> (&v)[pass_rows],
 constexpr int bulk_stages = 6;
 constexpr int bulk_reducers = 3;
 constexpr int bulk_block = (2 + bulk_reducers + pass_parts) * warp_size;
-static_assert(bulk_stages % bulk_reducers == 0, "a stage is always the same reducer's, or it could be a phase ahead");
 
 template <class T, class In>
 struct BulkStages {
@@ -379,24 +378,19 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
         return;
     }
 
-    // The other roles go over the stages; the parity changes with every round.
-    const bool reducer = warp >= 2 && warp < 2 + bulk_reducers;
-    LookBack<Op> look_back(pass, init);
-    for (uint32_t i = reducer ? warp - 2 : 0;; i += reducer ? bulk_reducers : 1) {
-        const int s = i % bulk_stages;
-        const unsigned parity = i / bulk_stages & 1;
-        stages.full[s].wait(parity);
-        const uint64_t tile = stages.index[s];
-        if (tile >= tiles) return;
-        const unsigned held = tile_held<T>(tile, n);
-
-        if (warp == 1) {
+    if (warp == 1) {
+        LookBack<Op> look_back(pass, init);
+        over_stages<bulk_stages, 1>(stages, tiles, 0, [&](unsigned s, unsigned, uint64_t tile) PTXRUN_INLINE {
             const T prefix = look_back.prefix(tile, lane);
             if (lane == 0) {
                 put_shared(stages.prefix[s], prefix);
                 stages.ready[s].arrive();
             }
-        } else if (reducer) {
+        });
+    } else if (warp < 2 + bulk_reducers) {
+        const TileTotals<T> totals{pass.status(), pass.mark()};
+        over_stages<bulk_stages, bulk_reducers>(stages, tiles, warp - 2, [&](unsigned s, unsigned, uint64_t tile) PTXRUN_INLINE {
+            const unsigned held = tile_held<T>(tile, n);
             // What is behind the last element is combined, though never stored:
             // it has to be something.
             if (held < pass_tile<T>) {
@@ -417,11 +411,14 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
                 total = part == 0 ? t : Op::combine(total, t);
             }
             if (lane == 0) {
-                look_back.totals.publish(tile, total);
+                totals.publish(tile, total);
                 stages.ready[s].arrive();
             }
-        } else {
-            const unsigned part = warp - 2 - bulk_reducers;
+        });
+    } else {
+        const unsigned part = warp - 2 - bulk_reducers;
+        over_stages<bulk_stages, 1>(stages, tiles, 0, [&](unsigned s, unsigned parity, uint64_t tile) PTXRUN_INLINE {
+            const unsigned held = tile_held<T>(tile, n);
             if (held < pass_tile<T>) stages.filled.wait(0);
             Vector<Op, In> v[pass_rows];
             load_shared_part(v, stages.tile[s] + part * part_bytes, lane);
@@ -434,7 +431,7 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
             if (lane == 0) stages.empty[s].arrive();
             scan.place(v, prefix, exclusive != 0, lane);
             store_part<Op, In>(out + tile * pass_tile<T>, v, held, part, (part + 1) * pass_part<T> <= held, lane);
-        }
+        });
     }
 }
 

@@ -622,18 +622,9 @@ __device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, ui
         return;
     }
 
-    // The other roles go over the stages; the parity changes with every round.
-    const bool reducer = warp >= 2 && warp < 2 + Shape::reducers;
-    CountLookBack look_back(pass, 0);
-    for (uint32_t i = reducer ? warp - 2 : 0;; i += reducer ? Shape::reducers : 1) {
-        const int s = i % Shape::stages;
-        const unsigned parity = i / Shape::stages & 1;
-        stages.full[s].wait(parity);
-        const uint64_t tile = stages.index[s];
-        if (tile >= tiles) return;
-        const uint64_t first = tile * select_tile<V>;
-
-        if (warp == 1) {
+    if (warp == 1) {
+        CountLookBack look_back(pass, 0);
+        over_stages<Shape::stages, 1>(stages, tiles, 0, [&](unsigned s, unsigned, uint64_t tile) PTXRUN_INLINE {
             const uint64_t prefix = look_back.prefix(tile, lane);
             if (in_place) {
                 fence_acq_rel();
@@ -643,25 +634,30 @@ __device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, ui
                 stages.prefix[s] = prefix;
                 stages.ready[s].arrive();
             }
-        } else if (reducer) {
+        });
+    } else if (warp < 2 + Shape::reducers) {
+        const TileTotals<uint32_t> totals{pass.status(), pass.mark()};
+        over_stages<Shape::stages, Shape::reducers>(stages, tiles, warp - 2, [&](unsigned s, unsigned, uint64_t tile) PTXRUN_INLINE {
             unsigned total = 0;
 #pragma unroll 1
             for (int part = 0; part < select_parts; part++) {
                 Rows<V> x;
                 Keep keep;
-                const uint64_t index = first + part * select_part<V>;
+                const uint64_t index = tile * select_tile<V> + part * select_part<V>;
                 stages.load(x, keep, input.criterion, s, part, index, held_of(n, index, select_part<V>), false, lane);
                 if (lane == 0) stages.before[s][part] = total;
                 total += kept_in(keep);
             }
             if (lane == 0) {
                 if (in_place) fence_acq_rel();
-                look_back.totals.publish(tile, total);
+                totals.publish(tile, total);
                 stages.ready[s].arrive();
             }
-        } else {
-            const int part = warp - 2 - Shape::reducers;
-            const uint64_t index = first + part * select_part<V>;
+        });
+    } else {
+        const int part = warp - 2 - Shape::reducers;
+        over_stages<Shape::stages, 1>(stages, tiles, 0, [&](unsigned s, unsigned parity, uint64_t tile) PTXRUN_INLINE {
+            const uint64_t index = tile * select_tile<V> + part * select_part<V>;
             const unsigned held = held_of(n, index, select_part<V>);
             Rows<V> x;
             Keep keep;
@@ -674,7 +670,7 @@ __device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, ui
             if (lane == 0) stages.empty[s].arrive();
             output.store(input.in, index, held, before, x, keep, places, shared_address(stages.scratch[part]), lane);
             if (output.mode == select_count && tile == tiles - 1 && part == select_parts - 1 && lane == 0) *output.count = before + places.total;
-        }
+        });
     }
 }
 

@@ -60,14 +60,10 @@ __device__ __forceinline__ void store_shared(uint32_t a, const uint32_t (&w)[cou
 // alignment and moves bytes.
 template <class T>
 __device__ __forceinline__ void put_shared(uint32_t a, const T &v) {
-    if constexpr (sizeof(T) <= 2) {
-        uint16_t w = 0;
-        copy_bytes(&w, &v, sizeof(T));
-        if constexpr (sizeof(T) == 1) {
-            asm volatile("st.shared.u8 [%0], %1;" : : "r"(a), "h"(w) : "memory");
-        } else {
-            asm volatile("st.shared.u16 [%0], %1;" : : "r"(a), "h"(w) : "memory");
-        }
+    if constexpr (sizeof(T) == 1) {
+        asm volatile("st.shared.u8 [%0], %1;" : : "r"(a), "h"(uint16_t(bit_cast<uint8_t>(v))) : "memory");
+    } else if constexpr (sizeof(T) == 2) {
+        asm volatile("st.shared.u16 [%0], %1;" : : "r"(a), "h"(bit_cast<uint16_t>(v)) : "memory");
     } else {
         uint32_t w[sizeof(T) / 4];
         copy_bytes(w, &v, sizeof(T));
