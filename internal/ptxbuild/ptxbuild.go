@@ -173,10 +173,11 @@ func (c Compiler) flags(target, version int) []string {
 	if c.NVCC {
 		return []string{"-ptx", fmt.Sprintf("-arch=compute_%d", target), "-std=c++17", "-O3", "-fmad=false"}
 	}
+	// There are no vectors of small integers to gain from, only locals for them.
 	return []string{
 		"-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib",
 		fmt.Sprintf("--cuda-gpu-arch=sm_%d", target), fmt.Sprintf("--cuda-feature=+ptx%d", version),
-		"-std=c++17", "-O3", "-ffp-contract=off", "-S",
+		"-std=c++17", "-O3", "-fno-slp-vectorize", "-ffp-contract=off", "-S",
 	}
 }
 
