@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/internal/twin"
 )
 
 const parentRoom = 300 // elements of a child of the parents in parents.cu
@@ -220,6 +221,44 @@ func TestQueueAhead(t *testing.T) {
 	})
 }
 
+// TestQueueBetweenStreams goes to another stream while, in the first, the launch ahead
+// of a Launch that found nothing is still on its way: it finds nothing later either.
+func TestQueueBetweenStreams(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		m := loadParents(t, rt)
+		first, err := NewStream(rt)
+		require.NoError(t, err)
+		second, err := NewStream(rt)
+		require.NoError(t, err)
+		a, err := rt.Aggregate(kernelOf(t, m, "add"))
+		require.NoError(t, err)
+		q, err := a.NewQueue(mostAhead / roomForChild)
+		require.NoError(t, err)
+		const n, blocks = 4, mostAhead / 8 // more than are run at a time, by far
+		out := newGuarded[uint32](t, first, 4*n*blocks, 0)
+		run := func(s *Stream, n, blocks int, launch func(*Stream) (int64, error)) {
+			require.NoError(t, s.s.Fill(out.Ptr(), 0, 4*out.n))
+			require.NoError(t, s.Launch(kernelOf(t, m, "parent_even"), driver.Config{Grid: driver.D1(1), Block: driver.D1(32)}, q.Ptr(), out.Ptr(), uint32(n), uint32(blocks)))
+			launched, err := launch(s)
+			require.NoError(t, err)
+			require.EqualValues(t, n, launched)
+		}
+		run(first, n, blocks, q.Launch)
+		require.NoError(t, first.Synchronize())
+		launched, err := q.Launch(first)
+		require.NoError(t, err)
+		require.Zero(t, launched)
+		run(second, 1, 1, q.LaunchEach)
+		run(second, n, blocks, q.Launch)
+		require.NoError(t, second.Synchronize())
+		require.NoError(t, first.Synchronize())
+		for i, v := range out.check(t, second, "") {
+			require.EqualValues(t, i/(4*blocks)+i%(4*blocks)/4, v, "element %d: each child runs once", i)
+		}
+		closeAll(t, q, a, m, first, second)
+	})
+}
+
 // TestNestedChildren visits a tree: each child records its own.
 func TestNestedChildren(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
@@ -327,6 +366,43 @@ func TestQueueRefusals(t *testing.T) {
 		require.ErrorIs(t, err, driver.ErrClosed)
 		require.NoError(t, a.Flush(context.Background()))
 		closeAll(t, a, m, s)
+	})
+}
+
+// TestQueueVersion refuses a parent that was compiled with an earlier or a later
+// header, which reads nothing of a queue that it does not know.
+func TestQueueVersion(t *testing.T) {
+	text, err := os.ReadFile("ptx/aggregate/testdata/parents.ptx")
+	require.NoError(t, err)
+	const bytes = 16 // of add's arguments
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		if rt.Info().Kind == driver.KindCPU {
+			return // its parents are twins, compiled with the queue
+		}
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		for _, version := range []int64{twin.QueueVersion - 1, twin.QueueVersion + 1} {
+			present, other := decimal(int64(twin.QueueArgs(bytes))), decimal(bytes+version*(twin.QueueMaxArgs+1))
+			require.Contains(t, string(text), present)
+			m, err := rt.LoadModule([]byte(strings.ReplaceAll(string(text), present, other)))
+			require.NoError(t, err)
+			a, err := rt.Aggregate(kernelOf(t, m, "add"))
+			require.NoError(t, err)
+			q, err := a.NewQueue(4)
+			require.NoError(t, err)
+			out := newGuarded[uint32](t, s, 4*parentRoom, 0)
+			for _, name := range []string{"parent_grid", "parent_block", "parent_warp"} {
+				require.NoError(t, s.Launch(kernelOf(t, m, name), driver.Config{Grid: driver.D1(1), Block: driver.D1(32)}, q.Ptr(), out.Ptr(), uint32(4), uint32(0)))
+				_, err = q.Launch(s)
+				require.ErrorIs(t, err, driver.ErrArguments)
+				require.ErrorContains(t, err, "a parent was compiled with version "+decimal(version)+" of aggregate.cuh, this is version "+decimal(twin.QueueVersion)+": compile it again")
+			}
+			for _, v := range out.check(t, s, "") {
+				require.EqualValues(t, canary, v, "no child has run")
+			}
+			closeAll(t, q, a, m)
+		}
+		closeAll(t, s)
 	})
 }
 
