@@ -223,11 +223,11 @@ func (q *Queue) reset(s *Stream) error {
 // Errors: ErrTooSmall, with the capacity needed in Error.Need, if more children
 // were recorded than the queue holds; ErrArguments if the parent records the
 // arguments of another kernel, or was compiled with another version of aggregate.cuh;
-// ErrInvalidValue, with the thread of the parent and
-// what it asked for, if a child has a grid, a block or shared memory that the kernel
-// and the device do not take; those of the parent. No child is launched then, and
-// the queue is empty. ErrClosed for a queue or an aggregator that is closed: what
-// was recorded is never launched then.
+// ErrInvalidValue, with the thread of the parent and what it asked for, if a child
+// has a grid, a block or shared memory that the kernel and the device do not take;
+// those of the parent. No child is launched then, and the queue is empty. ErrClosed
+// for a queue or an aggregator that is closed: what was recorded is never launched
+// then.
 func (q *Queue) Launch(s *Stream) (int64, error) {
 	return q.take("Queue.Launch", s, true, q.launch)
 }

@@ -48,7 +48,7 @@ constexpr unsigned queue_version = 1;
 
 // queue_args is what the host and a parent agree on before the parent reads anything
 // else: arguments of so many bytes, which take 16 bits, and the version.
-constexpr __device__ uint32_t queue_args(uint32_t bytes) { return bytes + queue_version * 0x10000u; }
+constexpr __host__ __device__ uint32_t queue_args(uint32_t bytes) { return bytes + queue_version * 0x10000u; }
 
 // ChildQueue is what the host reads; as queueHeader in Go. Children beyond the
 // capacity are counted and not written. Blocks of children of the granularity grid
