@@ -93,6 +93,15 @@ func twinEven(l *driver.TwinLaunch) error {
 	return nil
 }
 
+// evenChildren is what the children of parent_even make of zeros.
+func evenChildren(n, blocks int) []uint32 {
+	out := make([]uint32, n*blocks*4)
+	for i := range out {
+		out[i] = uint32(i/(4*blocks) + i%(4*blocks)/4)
+	}
+	return out
+}
+
 var parentTwins = []ModuleOption{WithTwin("add", twinAdded), WithTwin("split", twinSplit), WithTwin("parent_wrong", twinWrong),
 	WithTwin("parent_large", twinLarge), WithTwin("parent_even", twinEven),
 	WithTwin("parent_grid", twinParent), WithTwin("parent_block", twinParent), WithTwin("parent_warp", twinParent)}
@@ -174,8 +183,9 @@ func TestQueue(t *testing.T) {
 }
 
 // TestQueueAhead launches one queue again and again with children more and fewer,
-// larger and smaller than the last, and beyond the blocks that it has room for, so
-// that the launch ahead is enough, too large, too small and of no use.
+// larger and smaller than the last, beyond the blocks that it has room for and beyond
+// those whose owners a warp notes, so that the launch ahead is enough, too large, too
+// small and of no use.
 func TestQueueAhead(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
 		m := loadParents(t, rt)
@@ -187,7 +197,7 @@ func TestQueueAhead(t *testing.T) {
 			require.NoError(t, err)
 			q, err := a.NewQueue(64)
 			require.NoError(t, err)
-			for _, c := range []struct{ n, blocks int }{{40, 1}, {40, 1}, {64, 2}, {3, 1}, {40, 0}, {40, 1}, {64, 9}, {64, 9}, {64, 10}, {1, 800}, {64, 5}} {
+			for _, c := range []struct{ n, blocks int }{{40, 1}, {40, 1}, {64, 2}, {3, 1}, {40, 0}, {40, 1}, {64, 9}, {64, 9}, {64, 10}, {1, 800}, {64, 5}, {1, 1<<16 + 1}, {1, 1<<16 + 1}, {2, 3}} {
 				out := newGuarded[uint32](t, s, max(c.n*c.blocks*4, 1), 0)
 				require.NoError(t, s.s.Fill(out.Ptr(), 0, int64(4*c.n*c.blocks*4)))
 				require.NoError(t, s.Launch(even, driver.Config{Grid: driver.D1(2), Block: driver.D1(40)}, q.Ptr(), out.Ptr(), uint32(c.n), uint32(c.blocks)))
@@ -199,9 +209,7 @@ func TestQueueAhead(t *testing.T) {
 					continue
 				}
 				require.EqualValues(t, c.n, launched)
-				for i, v := range out.check(t, s, "") {
-					require.EqualValues(t, i/(4*c.blocks)+i%(4*c.blocks)/4, v, "%d children of %d blocks", c.n, c.blocks)
-				}
+				requireSame(t, evenChildren(c.n, c.blocks), out.check(t, s, ""), "%d children of %d blocks", c.n, c.blocks)
 			}
 			// Blocks of more threads than the last had.
 			out := newGuarded[uint32](t, s, 30*parentRoom, 0)
@@ -252,9 +260,7 @@ func TestQueueBetweenStreams(t *testing.T) {
 		run(second, n, blocks, q.Launch)
 		require.NoError(t, second.Synchronize())
 		require.NoError(t, first.Synchronize())
-		for i, v := range out.check(t, second, "") {
-			require.EqualValues(t, i/(4*blocks)+i%(4*blocks)/4, v, "element %d: each child runs once", i)
-		}
+		requireSame(t, evenChildren(n, blocks), out.check(t, second, ""), "each child runs once")
 		closeAll(t, q, a, m, first, second)
 	})
 }
