@@ -1,6 +1,7 @@
 package ptxrun
 
 import (
+	"cmp"
 	"errors"
 	"sync"
 	"unsafe"
@@ -33,6 +34,9 @@ type Queue struct {
 
 	seen  driver.HostMemory // a takenQueue
 	ready driver.Event      // seen is valid
+
+	stream *Stream      // of the last launch
+	behind driver.Event // what that has left in the stream
 
 	// last is the shape of the last launch, which the next is made with ahead of
 	// what it needs being known.
@@ -147,7 +151,10 @@ func (q *Queue) alloc() (err error) {
 	if q.seen, err = rt.dev.AllocHost(int64(unsafe.Sizeof(takenQueue{}))); err != nil {
 		return err
 	}
-	q.ready, err = rt.dev.NewEvent(false)
+	if q.ready, err = rt.dev.NewEvent(false); err != nil {
+		return err
+	}
+	q.behind, err = rt.dev.NewEvent(false)
 	return err
 }
 
@@ -171,8 +178,10 @@ func (q *Queue) free() error {
 	if q.seen.Ptr != 0 {
 		errs = append(errs, q.a.rt.dev.FreeHost(q.seen))
 	}
-	if q.ready != nil {
-		errs = append(errs, q.ready.Close())
+	for _, e := range []driver.Event{q.ready, q.behind} {
+		if e != nil {
+			errs = append(errs, e.Close())
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -191,7 +200,7 @@ func (q *Queue) reset(s *Stream) error {
 	var empty [2]queueHeader
 	for i := range empty {
 		side := &q.sides[i]
-		empty[i] = queueHeader{Capacity: uint64(q.capacity), ArgBytes: uint32(q.stride), Room: uint64(q.room),
+		empty[i] = queueHeader{Capacity: uint64(q.capacity), ArgBytes: twin.QueueArgs(q.stride), Room: uint64(q.room),
 			Configs: side.configs.Ptr(), Starts: side.starts.Ptr(), Args: side.args.Ptr(), Group: side.groups.Ptr(), Owners: side.owners.Ptr()}
 	}
 	if err := s.s.CopyToDevice(q.empty.Ptr(), bytesOf(empty[:])); err != nil {
@@ -206,15 +215,19 @@ func (q *Queue) reset(s *Stream) error {
 //
 // From its second use on it makes a launch like the last before it has seen what is
 // recorded, and another for what that is too small for: the children need not wait
-// for the host, and are the sooner done the more alike successive launches are.
+// for the host, and are the sooner done the more alike successive launches are. That
+// launch may stay in the stream after Launch returns 0, where it does nothing. When
+// the queue is used with another stream, that waits for what the last has left in its
+// own.
 //
 // Errors: ErrTooSmall, with the capacity needed in Error.Need, if more children
 // were recorded than the queue holds; ErrArguments if the parent records the
-// arguments of another kernel; ErrInvalidValue, with the thread of the parent and
-// what it asked for, if a child has a grid, a block or shared memory that the kernel
-// and the device do not take; those of the parent. No child is launched then, and
-// the queue is empty. ErrClosed for a queue or an aggregator that is closed: what
-// was recorded is never launched then.
+// arguments of another kernel, or was compiled with another version of aggregate.cuh;
+// ErrInvalidValue, with the thread of the parent and what it asked for, if a child
+// has a grid, a block or shared memory that the kernel and the device do not take;
+// those of the parent. No child is launched then, and the queue is empty. ErrClosed
+// for a queue or an aggregator that is closed: what was recorded is never launched
+// then.
 func (q *Queue) Launch(s *Stream) (int64, error) {
 	return q.take("Queue.Launch", s, true, q.launch)
 }
@@ -253,6 +266,18 @@ func (q *Queue) take(op string, s *Stream, wanted bool, launch func(s *Stream, s
 	if wanted {
 		ahead = q.last
 	}
+	if q.stream != nil && q.stream != s {
+		if err := s.s.Wait(q.behind); err != nil {
+			return 0, named(op, err)
+		}
+	}
+	q.stream = s
+	children, err := q.launchTaken(op, s, ahead, launch)
+	return children, cmp.Or(err, named(op, s.s.Record(q.behind)))
+}
+
+// launchTaken is take once what others use is waited for and locked.
+func (q *Queue) launchTaken(op string, s *Stream, ahead launchShape, launch func(s *Stream, side *queueSide, h *queueHeader, done uint64) error) (int64, error) {
 	taken, err := q.empties(s, ahead)
 	if err != nil {
 		// What comes next in the stream finds neither the error nor what was recorded.
@@ -314,8 +339,11 @@ func (q *Queue) check(op string, s *Stream, side *queueSide, h *queueHeader) err
 		return e
 	}
 	switch {
+	case h.Wrong != 0 && h.Wrong&^twin.QueueMaxArgs != twin.QueueArgs(0):
+		return refuse(driver.ErrArguments, 0, "a parent was compiled with version %d of aggregate.cuh, this is version %d: compile it again, "+
+			"as go generate and the command ptxrun ptx do", h.Wrong/(twin.QueueMaxArgs+1), twin.QueueVersion)
 	case h.Wrong != 0:
-		return refuse(driver.ErrArguments, 0, "a parent records %d bytes of arguments, the kernel takes %d", h.Wrong, q.stride)
+		return refuse(driver.ErrArguments, 0, "a parent records %d bytes of arguments, the kernel takes %d", h.Wrong&twin.QueueMaxArgs, q.stride)
 	case h.Count > uint64(q.capacity):
 		return refuse(driver.ErrTooSmall, int64(h.Count), "%d children are recorded, the queue holds %d", h.Count, q.capacity)
 	case int64(h.Threads) <= int64(q.a.threads) && int64(h.Shared) <= q.a.launch.shared && !q.fixed():
@@ -537,7 +565,8 @@ func RecordChild(l *driver.TwinLaunch, p driver.Ptr, c driver.Config, args *driv
 		return err
 	}
 	h := &header[0]
-	if n := uint32(args.StructSize()); n != h.ArgBytes {
+	bytes := int64(args.StructSize())
+	if n := twin.QueueArgs(bytes); n != h.ArgBytes {
 		h.Wrong = n
 		return nil
 	}
@@ -567,7 +596,7 @@ func RecordChild(l *driver.TwinLaunch, p driver.Ptr, c driver.Config, args *driv
 		return err
 	}
 	starts[0] = first
-	to, err := l.Mem.Resolve(h.Args+place*driver.Ptr(h.ArgBytes), int64(h.ArgBytes))
+	to, err := l.Mem.Resolve(h.Args+place*driver.Ptr(bytes), bytes)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/internal/twin"
 )
 
 const parentRoom = 300 // elements of a child of the parents in parents.cu
@@ -90,6 +91,15 @@ func twinEven(l *driver.TwinLaunch) error {
 		}
 	}
 	return nil
+}
+
+// evenChildren is what the children of parent_even make of zeros.
+func evenChildren(n, blocks int) []uint32 {
+	out := make([]uint32, n*blocks*4)
+	for i := range out {
+		out[i] = uint32(i/(4*blocks) + i%(4*blocks)/4)
+	}
+	return out
 }
 
 var parentTwins = []ModuleOption{WithTwin("add", twinAdded), WithTwin("split", twinSplit), WithTwin("parent_wrong", twinWrong),
@@ -173,8 +183,9 @@ func TestQueue(t *testing.T) {
 }
 
 // TestQueueAhead launches one queue again and again with children more and fewer,
-// larger and smaller than the last, and beyond the blocks that it has room for, so
-// that the launch ahead is enough, too large, too small and of no use.
+// larger and smaller than the last, beyond the blocks that it has room for and beyond
+// those whose owners a warp notes, so that the launch ahead is enough, too large, too
+// small and of no use.
 func TestQueueAhead(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
 		m := loadParents(t, rt)
@@ -186,7 +197,7 @@ func TestQueueAhead(t *testing.T) {
 			require.NoError(t, err)
 			q, err := a.NewQueue(64)
 			require.NoError(t, err)
-			for _, c := range []struct{ n, blocks int }{{40, 1}, {40, 1}, {64, 2}, {3, 1}, {40, 0}, {40, 1}, {64, 9}, {64, 9}, {64, 10}, {1, 800}, {64, 5}} {
+			for _, c := range []struct{ n, blocks int }{{40, 1}, {40, 1}, {64, 2}, {3, 1}, {40, 0}, {40, 1}, {64, 9}, {64, 9}, {64, 10}, {1, 800}, {64, 5}, {1, 1<<16 + 1}, {1, 1<<16 + 1}, {2, 3}} {
 				out := newGuarded[uint32](t, s, max(c.n*c.blocks*4, 1), 0)
 				require.NoError(t, s.s.Fill(out.Ptr(), 0, int64(4*c.n*c.blocks*4)))
 				require.NoError(t, s.Launch(even, driver.Config{Grid: driver.D1(2), Block: driver.D1(40)}, q.Ptr(), out.Ptr(), uint32(c.n), uint32(c.blocks)))
@@ -198,9 +209,7 @@ func TestQueueAhead(t *testing.T) {
 					continue
 				}
 				require.EqualValues(t, c.n, launched)
-				for i, v := range out.check(t, s, "") {
-					require.EqualValues(t, i/(4*c.blocks)+i%(4*c.blocks)/4, v, "%d children of %d blocks", c.n, c.blocks)
-				}
+				requireSame(t, evenChildren(c.n, c.blocks), out.check(t, s, ""), "%d children of %d blocks", c.n, c.blocks)
 			}
 			// Blocks of more threads than the last had.
 			out := newGuarded[uint32](t, s, 30*parentRoom, 0)
@@ -217,6 +226,42 @@ func TestQueueAhead(t *testing.T) {
 			closeAll(t, q, a)
 		}
 		closeAll(t, m, s)
+	})
+}
+
+// TestQueueBetweenStreams goes to another stream while, in the first, the launch ahead
+// of a Launch that found nothing is still on its way: it finds nothing later either.
+func TestQueueBetweenStreams(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		m := loadParents(t, rt)
+		first, err := NewStream(rt)
+		require.NoError(t, err)
+		second, err := NewStream(rt)
+		require.NoError(t, err)
+		a, err := rt.Aggregate(kernelOf(t, m, "add"))
+		require.NoError(t, err)
+		q, err := a.NewQueue(mostAhead / roomForChild)
+		require.NoError(t, err)
+		const n, blocks = 4, mostAhead / 8 // more than are run at a time, by far
+		out := newGuarded[uint32](t, first, 4*n*blocks, 0)
+		run := func(s *Stream, n, blocks int, launch func(*Stream) (int64, error)) {
+			require.NoError(t, s.s.Fill(out.Ptr(), 0, 4*out.n))
+			require.NoError(t, s.Launch(kernelOf(t, m, "parent_even"), driver.Config{Grid: driver.D1(1), Block: driver.D1(32)}, q.Ptr(), out.Ptr(), uint32(n), uint32(blocks)))
+			launched, err := launch(s)
+			require.NoError(t, err)
+			require.EqualValues(t, n, launched)
+		}
+		run(first, n, blocks, q.Launch)
+		require.NoError(t, first.Synchronize())
+		launched, err := q.Launch(first)
+		require.NoError(t, err)
+		require.Zero(t, launched)
+		run(second, 1, 1, q.LaunchEach)
+		run(second, n, blocks, q.Launch)
+		require.NoError(t, second.Synchronize())
+		require.NoError(t, first.Synchronize())
+		requireSame(t, evenChildren(n, blocks), out.check(t, second, ""), "each child runs once")
+		closeAll(t, q, a, m, first, second)
 	})
 }
 
@@ -327,6 +372,43 @@ func TestQueueRefusals(t *testing.T) {
 		require.ErrorIs(t, err, driver.ErrClosed)
 		require.NoError(t, a.Flush(context.Background()))
 		closeAll(t, a, m, s)
+	})
+}
+
+// TestQueueVersion refuses a parent that was compiled with an earlier or a later
+// header, which reads nothing of a queue that it does not know.
+func TestQueueVersion(t *testing.T) {
+	text, err := os.ReadFile("ptx/aggregate/testdata/parents.ptx")
+	require.NoError(t, err)
+	const bytes = 16 // of add's arguments
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		if rt.Info().Kind == driver.KindCPU {
+			return // its parents are twins, compiled with the queue
+		}
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		for _, version := range []int64{twin.QueueVersion - 1, twin.QueueVersion + 1} {
+			present, other := decimal(int64(twin.QueueArgs(bytes))), decimal(bytes+version*(twin.QueueMaxArgs+1))
+			require.Contains(t, string(text), present)
+			m, err := rt.LoadModule([]byte(strings.ReplaceAll(string(text), present, other)))
+			require.NoError(t, err)
+			a, err := rt.Aggregate(kernelOf(t, m, "add"))
+			require.NoError(t, err)
+			q, err := a.NewQueue(4)
+			require.NoError(t, err)
+			out := newGuarded[uint32](t, s, 4*parentRoom, 0)
+			for _, name := range []string{"parent_grid", "parent_block", "parent_warp"} {
+				require.NoError(t, s.Launch(kernelOf(t, m, name), driver.Config{Grid: driver.D1(1), Block: driver.D1(32)}, q.Ptr(), out.Ptr(), uint32(4), uint32(0)))
+				_, err = q.Launch(s)
+				require.ErrorIs(t, err, driver.ErrArguments)
+				require.ErrorContains(t, err, "a parent was compiled with version "+decimal(version)+" of aggregate.cuh, this is version "+decimal(twin.QueueVersion)+": compile it again")
+			}
+			for _, v := range out.check(t, s, "") {
+				require.EqualValues(t, canary, v, "no child has run")
+			}
+			closeAll(t, q, a, m)
+		}
+		closeAll(t, s)
 	})
 }
 

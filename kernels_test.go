@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ptxrun/ptxrun/internal/twin"
 	"github.com/ptxrun/ptxrun/ptx"
 	"github.com/ptxrun/ptxrun/ptx/ast"
 )
@@ -178,6 +179,7 @@ func TestShapesAreTheSources(t *testing.T) {
 		"runs_block": runsBlock, "runs_tile": runsTile, "reduce_block": reduceBlock,
 		"lcs_pass_block": lcsPassBlock, "lcs_cross_block": lcsCrossBlock, "lcs_tile": lcsTile,
 		"overlay_block": overlayBlock, "overlay_tile": overlayTile,
+		"queue_version": twin.QueueVersion,
 	} {
 		got, err := types.Eval(token.NewFileSet(), nil, token.NoPos, expand(expression))
 		require.NoError(t, err, expression)

@@ -407,44 +407,52 @@ func (s *Stream) lcsMatchesOn(call string, size, index int64, aIndices, bIndices
 		return err
 	}
 	defer s.free(aMarks)
-	if err := s.markedIndices(call, aMarks, m, index, aIndices, room, count); err != nil {
-		return err
-	}
-	return s.markedIndices(call, bMarks, n, index, bIndices, room, count)
-}
-
-// markedIndices gives the stream the indices of size index of those of n bits that
-// are set: they are numbered by a scan, and scattered to the places of their
-// numbers. count receives how many they are, indices what there is room for.
-func (s *Stream) markedIndices(call string, bits driver.Ptr, n, index int64, indices driver.Ptr, room int64, count driver.Ptr) error {
-	unpack, err := s.rt.kernel("lcs", "lcs_unpack")
-	if err != nil {
-		return err
-	}
 	scatter, err := s.rt.kernel("rle_index", "rle_scatter_"+widthName(index))
 	if err != nil {
 		return err
 	}
-	numbers, err := s.alloc(n * 4)
+	aNumbers, err := s.markedNumbers(call, aMarks, m, index)
 	if err != nil {
 		return err
 	}
-	defer s.free(numbers)
-	if err := s.launch(unpack, unpack.tiles(n), n, driver.NewArgs().Ptr(bits).Uint64(uint64(n)).Ptr(numbers)); err != nil {
-		return err
-	}
-	scanned := numbers
-	if index == 4 {
-		sum := sumScanner(sumNames["sum_u32"], 4)
-		err = s.scan(call, &sum, numbers, numbers, n, ScanOption{})
-	} else if scanned, err = s.scanRunEnds(call, numbers, 4, n); err == nil {
-		defer s.free(scanned)
-	}
+	defer s.free(aNumbers)
+	bNumbers, err := s.markedNumbers(call, bMarks, n, index)
 	if err != nil {
 		return err
 	}
-	args := driver.NewArgs().Ptr(scanned).Uint64(uint64(n)).Ptr(indices).Uint64(uint64(room)).Ptr(count)
-	return s.launch(scatter, scatter.tiles(n), n, args)
+	defer s.free(bNumbers)
+	// Nothing is written before there is all the memory.
+	write := func(numbers driver.Ptr, n int64, indices driver.Ptr) error {
+		args := driver.NewArgs().Ptr(numbers).Uint64(uint64(n)).Ptr(indices).Uint64(uint64(room)).Ptr(count)
+		return s.launch(scatter, scatter.tiles(n), n, args)
+	}
+	return cmp.Or(write(aNumbers, m, aIndices), write(bNumbers, n, bIndices))
+}
+
+// markedNumbers gives the stream the numbers, from 1 and of size index, of those of n
+// bits that are set, which is how many there are up to each. The caller frees them.
+func (s *Stream) markedNumbers(call string, bits driver.Ptr, n, index int64) (numbers driver.Ptr, err error) {
+	unpack, err := s.rt.kernel("lcs", "lcs_unpack")
+	if err != nil {
+		return 0, err
+	}
+	ones, err := s.alloc(n * 4)
+	if err != nil {
+		return 0, err
+	}
+	numbers = ones
+	if err = s.launch(unpack, unpack.tiles(n), n, driver.NewArgs().Ptr(bits).Uint64(uint64(n)).Ptr(ones)); err == nil {
+		if index == 4 {
+			sum := sumScanner(sumNames["sum_u32"], 4)
+			err = s.scan(call, &sum, ones, ones, n, ScanOption{})
+		} else {
+			numbers, err = s.scanRunEnds(call, ones, 4, n)
+		}
+	}
+	if numbers != ones || err != nil {
+		s.free(ones)
+	}
+	return numbers, err
 }
 
 // divide cuts a problem into pieces of a band of rows each: Hirschberg's (1975)

@@ -378,6 +378,44 @@ func TestLCSMatchesBufferErrors(t *testing.T) {
 	})
 }
 
+// TestLCSMatchesBufferMemory writes all or nothing, however much memory there is.
+func TestLCSMatchesBufferMemory(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 8))
+	x, y := randomTokens[uint8](r, 50, 4), randomTokens[uint8](r, 1<<17, 4)
+	for limit, done := int64(1<<20), false; !done; limit += 1 << 18 {
+		rt, err := runtimeOn(cpu.Open(cpu.WithMemoryChecks(), cpu.WithMemoryLimit(limit)))
+		require.NoError(t, err)
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		a, err := NewBufferFrom(s, x)
+		require.NoError(t, err)
+		b, err := NewBufferFrom(s, y)
+		require.NoError(t, err)
+		before := slices.Repeat([]uint64{1 << 40}, 2*len(x)+1)
+		out, err := NewBufferFrom(s, before)
+		require.NoError(t, err)
+		part := func(from, to int) *Buffer[uint64] {
+			p, err := out.Slice(from, to)
+			require.NoError(t, err)
+			return p
+		}
+		err = LCSMatchesBuffer(s, part(0, len(x)), part(len(x), 2*len(x)), part(2*len(x), len(before)), a, b)
+		got := make([]uint64, len(before))
+		require.NoError(t, out.CopyTo(s, got))
+		if done = err == nil; done {
+			require.NotContains(t, got, before[0])
+		} else {
+			require.ErrorIs(t, err, driver.ErrOutOfMemory)
+			require.Equal(t, before, got, "a limit of %d bytes", limit)
+		}
+		closeAll(t, s)
+		for _, free := range []interface{ Free() error }{a, b, out} {
+			require.NoError(t, free.Free())
+		}
+		closeAll(t, rt)
+	}
+}
+
 func TestLCSConcurrent(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
 		var calls sync.WaitGroup

@@ -66,9 +66,6 @@ func (q *lcsBound[T]) number(a [][]T) {
 // count is how often each letter occurs in a sequence; wide ones with the same hash
 // count as one, which can only raise the bound.
 func (q *lcsBound[T]) count(seq []T) []uint32 {
-	if q == nil {
-		return nil
-	}
 	counts := make([]uint32, q.n)
 	if sizeOf[T]() == 1 {
 		for _, c := range bytesOf(seq) {
@@ -86,10 +83,16 @@ func (q *lcsBound[T]) count(seq []T) []uint32 {
 // counters for.
 func (q *lcsBound[T]) pays(m, n int) bool { return q != nil && float64(m)*float64(n) >= q.cells }
 
-// reachable reports whether a pair may reach the cutoff.
+// reachable reports whether a pair may reach the cutoff. It counts the letters of
+// sequences when they first pay to be counted.
 func (q *lcsBound[T]) reachable(x, y *lcsItem[T]) bool {
 	if !q.pays(len(x.seq), len(y.seq)) {
 		return true
+	}
+	for _, item := range []*lcsItem[T]{x, y} {
+		if item.counts == nil {
+			item.counts = q.count(item.seq)
+		}
 	}
 	common, others := 0, y.counts[:len(x.counts)]
 	for i, n := range x.counts {

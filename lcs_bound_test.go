@@ -3,6 +3,7 @@ package ptxrun
 import (
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"testing"
@@ -114,7 +115,7 @@ func testLCSBoundHolds[T Token](t *testing.T) {
 		if sizeOf[T]() == 1 {
 			q.number([][]T{x})
 		}
-		a, b := lcsItem[T]{seq: x, counts: q.count(x)}, lcsItem[T]{seq: y, counts: q.count(y)}
+		a, b := lcsItem[T]{seq: x}, lcsItem[T]{seq: y}
 		q.cutoff = ratio
 		require.True(t, q.reachable(&a, &b), "%v %v", x, y)
 		if q.cutoff = ratio + 0.1; !q.reachable(&a, &b) {
@@ -129,6 +130,30 @@ func TestLCSBoundHolds(t *testing.T) {
 	t.Run("u8", testLCSBoundHolds[uint8])
 	t.Run("i16", testLCSBoundHolds[int16])
 	t.Run("u64", testLCSBoundHolds[uint64])
+}
+
+// TestLCSBoundMemory counts the letters of two long sequences among many short ones,
+// with which no pair pays.
+func TestLCSBoundMemory(t *testing.T) {
+	rt := openCPU(t)
+	long := make([]byte, 1000)
+	for i := range long {
+		long[i] = byte(i)
+	}
+	short := slices.Repeat([][]byte{{1}}, 10000)
+	batch := append(short, long)
+	lookAtLetters(t, true)
+	lcsCellsOnCPU = 10 * float64(len(long)) / float64(257*rt.Info().Multiprocessors)
+	allocated := func(b [][]byte) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := LCSPairs(t.Context(), rt, [][]byte{long}, b, 0.9)
+		require.NoError(t, err)
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	without := allocated(short)
+	require.Less(t, allocated(batch), without+uint64(256*len(short)))
 }
 
 func BenchmarkLCSBound(b *testing.B) {

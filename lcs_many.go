@@ -253,7 +253,7 @@ func lcsByRows[T Token](ctx context.Context, s *Stream, a, b [][]T, self bool, c
 	bound := newLCSBound(s, a, b, cutoff)
 	columns := make([]lcsItem[T], len(b))
 	for k, j := range columnOrder {
-		columns[k] = lcsItem[T]{b[j], k, 0, bound.count(b[j])}
+		columns[k] = lcsItem[T]{seq: b[j], at: k}
 	}
 	for first := 0; first < len(a); first += step {
 		rows := rowOrder[first:min(len(a), first+step)]
@@ -263,7 +263,7 @@ func lcsByRows[T Token](ctx context.Context, s *Stream, a, b [][]T, self bool, c
 			if self {
 				from = first + k
 			}
-			batch.rows = append(batch.rows, lcsItem[T]{a[i], k, from, bound.count(a[i])})
+			batch.rows = append(batch.rows, lcsItem[T]{seq: a[i], at: k, from: from})
 		}
 		part := results[:len(rows)*len(b)]
 		if err := cmp.Or(s.s.Fill(out, 0, bytes), batch.run(ctx, s, out), s.download(ctx, bytesOf(part), out)); err != nil {
@@ -288,7 +288,8 @@ func byLength[T any](s [][]T) []int {
 }
 
 // lcsItem is a sequence of a batch: its row or column in the results, of rows the
-// first column that is wanted, and with a bound how often letters occur.
+// first column that is wanted, and how often letters occur, once a bound has counted
+// them.
 type lcsItem[T Token] struct {
 	seq    []T
 	at     int

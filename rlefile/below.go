@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"math"
+	"os"
 
 	"github.com/ptxrun/ptxrun/driver"
 )
@@ -54,16 +55,17 @@ func written(n, size int, err error) (int, error) {
 	return n, err
 }
 
-// fileWriter is a file, or what is written like one.
+// fileWriter is what writeFile needs of a file.
 type fileWriter interface {
 	io.Seeker
 	io.WriterAt
 }
 
 // asFile returns w as a file and its position, if size bytes can be written there
-// in any order: neither to a pipe nor to a file that is open for appending.
-func asFile(w io.Writer, size int64) (f fileWriter, at int64, ok bool) {
-	if f, ok = w.(fileWriter); !ok {
+// in any order: neither to a pipe nor to a file that is open for appending. A type
+// that embeds a file is none, because its Write may do more than the file's.
+func asFile(w io.Writer, size int64) (f *os.File, at int64, ok bool) {
+	if f, ok = w.(*os.File); !ok {
 		return nil, 0, false
 	}
 	at, err := f.Seek(0, io.SeekCurrent)

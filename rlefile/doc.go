@@ -11,7 +11,7 @@
 // so that copies in, kernels and copies out of different frames overlap. They
 // touch the writer or reader below them from the caller's goroutine only and in
 // order, but for ReadAt of an [io.ReaderAt] and, in [File.WriteTo], WriteAt of an
-// [io.WriterAt]. No Read or Write below begins when the context is done; one that
+// [os.File]. No Read or Write below begins when the context is done; one that
 // has begun is waited for. A reader that time and again gives
 // neither bytes nor an error is left with [io.ErrNoProgress]; a count of bytes
 // that cannot be is ErrInvalidValue. Close waits for what is in flight and frees

@@ -337,10 +337,11 @@ func (f *File) Read(p []byte) (int, error) {
 
 // WriteTo implements io.WriterTo: the rest of the file, a Write a frame.
 //
-// If w is a file, or has both [io.WriterAt] and [io.Seeker], and is not open for
-// appending, frames are written by WriteAt instead, from w's position on, by the
-// goroutines that decode them, in any order. w's position is then moved behind what
-// was written. After a failure bytes may have been written behind those that count.
+// If w is an [*os.File], not a type around one, that can be written at any place and
+// is not open for appending, frames are written by WriteAt instead, from w's position
+// on, by the goroutines that decode them, in any order. w's position is then moved
+// behind what was written. After a failure bytes may have been written behind those
+// that count.
 func (f *File) WriteTo(w io.Writer) (int64, error) {
 	if err := f.begin(); err != nil {
 		return 0, err

@@ -99,14 +99,40 @@ func TestWriteToInOrder(t *testing.T) {
 	wg.Wait()
 }
 
+// counting is a file that counts what is written to it.
+type counting struct {
+	*os.File
+	n int
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	c.n += len(p)
+	return c.File.Write(p)
+}
+
+// A Write around a file's is not passed over.
+func TestWriteToAroundFile(t *testing.T) {
+	rt := openDevice(t)
+	raw := datasets["runs"](9*MinFrame + 5)
+	file := compress(t, rt, raw, 1, MinFrame)
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	require.NoError(t, err)
+	w := &counting{File: out}
+	_, err = io.Copy(w, openFile(t, rt, bytes.NewReader(file), len(file)))
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+	require.Equal(t, len(raw), w.n)
+	got, err := os.ReadFile(out.Name())
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(raw, got))
+}
+
 // target is a file whose WriteAt for an offset may do as it likes.
 type target struct {
 	at     int64 // position
 	do     func(n int, off int64) (int, error)
 	writes atomic.Int64
 }
-
-func (w *target) Write([]byte) (int, error) { panic("a Write to a file") }
 
 func (w *target) WriteAt(p []byte, off int64) (int, error) {
 	if len(p) == 0 {
@@ -154,7 +180,7 @@ func TestWriteToFileFailure(t *testing.T) {
 				return n, nil
 			}
 			f := openFile(t, rt, bytes.NewReader(file), len(file), WithBuffers(buffers))
-			n, err := f.WriteTo(w)
+			n, err := f.writeFile(w, w.at)
 			require.ErrorIs(t, err, c.err, name)
 			require.Equal(t, c.n, n, name)
 			require.Equal(t, start+n, w.at, name)
@@ -177,7 +203,7 @@ func TestWriteToSlowFile(t *testing.T) {
 		at.Add(-1)
 		return n, nil
 	}}
-	n, err := openFile(t, rt, bytes.NewReader(file), len(file), WithBuffers(3)).WriteTo(w)
+	n, err := openFile(t, rt, bytes.NewReader(file), len(file), WithBuffers(3)).writeFile(w, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 30*MinFrame, n)
 	require.EqualValues(t, 30, w.writes.Load())
@@ -218,7 +244,7 @@ func TestReadManyFramesFailure(t *testing.T) {
 		require.EqualValues(t, c.good*MinFrame-3, n, name)
 		require.True(t, bytes.Equal(raw[3:n+3], got[:n]), name)
 		w := &target{do: func(n int, _ int64) (int, error) { return n, nil }}
-		written, err := f.WriteTo(w)
+		written, err := f.writeFile(w, w.at)
 		require.ErrorIs(t, err, c.err, name)
 		require.Equal(t, c.good*MinFrame, written, name)
 		require.Equal(t, written, w.at)
@@ -240,7 +266,7 @@ func TestCancelWriteToFile(t *testing.T) {
 	}
 	f, err := Open(ctx, rt, bytes.NewReader(file), int64(len(file)), WithBuffers(buffers))
 	require.NoError(t, err)
-	n, err := f.WriteTo(&w)
+	n, err := f.writeFile(&w, w.at)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Less(t, n, int64((5+2*buffers)*MinFrame))
 	require.Less(t, w.writes.Load(), int64(5+2*buffers))
@@ -397,6 +423,7 @@ func TestPoolArguments(t *testing.T) {
 	defer pool.Close()
 	_, err = NewPool(nil)
 	require.ErrorIs(t, err, driver.ErrNil)
+	require.ErrorIs(t, (*Pool)(nil).Close(), driver.ErrNil)
 	_, err = NewWriter(context.Background(), rt, io.Discard, 1, WithPool(pool))
 	require.ErrorIs(t, err, driver.ErrInvalidValue)
 	w, err := NewWriter(context.Background(), rt, io.Discard, 1, WithPool(nil))

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/ptxrun/ptxrun"
+	"github.com/ptxrun/ptxrun/driver"
 )
 
 // Pool keeps the memory of frames, page-locked and of the device, from one Writer,
@@ -34,8 +35,11 @@ func NewPool(rt *ptxrun.Runtime) (*Pool, error) {
 func WithPool(p *Pool) Option { return func(c *config) { c.pool = p } }
 
 // Close frees what is in the pool; what is in use is freed when it comes back. A
-// second Close does nothing.
+// second Close does nothing. Error: ErrNil.
 func (p *Pool) Close() error {
+	if p == nil {
+		return driver.Errorf("rlefile", driver.ErrNil, "pool")
+	}
 	p.mu.Lock()
 	free := p.free
 	p.free, p.closed = nil, true

@@ -1,11 +1,18 @@
 package emu_test
 
 import (
+	"bytes"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/ptxrun/ptxrun"
+	"github.com/ptxrun/ptxrun/driver/cpu"
+	"github.com/ptxrun/ptxrun/driver/emu"
 	"github.com/ptxrun/ptxrun/internal/twin"
 )
 
@@ -143,4 +150,29 @@ func lcsMany(letters func(int64) []byte, n, band int64) crossing {
 	parts := []twin.LCSSlice{{Steps: end}, {Band: 1, Steps: starts[2]}, {Band: 1, Step: starts[2], Steps: end - starts[2], Text: 2}}
 	return crossing{3, []value{memory(letters(int64(at))), memory(letters(int64(end * twin.LCSStep))), memory(lanes), memory(parts), memory(counts),
 		memory([]uint32{2, 0, 3, 1, 0}), result(make([]uint32, 16)), scalar(uint64(4)), scalar(uint32(twin.LCSByRow))}}
+}
+
+// TestLCSPassEitherWarp has the second warp of a block compute and the first feed it,
+// which on a GPU depends on where the block runs, and never happens on the emulator.
+func TestLCSPassEitherWarp(t *testing.T) {
+	host, err := cpu.Open()
+	require.NoError(t, err)
+	twins := newRig(t, host)
+	t.Cleanup(twins.close)
+	plain := emulator(t, emu.WithCapability(70))
+	strict := emulator(t, emu.WithCapability(70), emu.WithRaceCheck(), emu.WithInitCheck())
+	passes := 0
+	for m, image := range modules(t, 70) {
+		for _, k := range m.Kernels {
+			if !strings.HasPrefix(k.Name, "lcs_pass_") {
+				continue
+			}
+			passes++
+			require.Equal(t, 1, bytes.Count(image.PTX, []byte("%warpid")))
+			swapped := image
+			swapped.PTX = bytes.Replace(image.PTX, []byte("%warpid"), []byte("4"), 1)
+			t.Run(k.Name, func(t *testing.T) { cross(t, m, k, swapped, twins, plain, strict) })
+		}
+	}
+	require.Positive(t, passes)
 }

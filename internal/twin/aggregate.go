@@ -17,6 +17,15 @@ type TakenQueue struct {
 	End uint64
 }
 
+// QueueVersion is queue_version there, and QueueMaxArgs the most bytes of arguments.
+const (
+	QueueVersion = 1
+	QueueMaxArgs = 1<<16 - 1
+)
+
+// QueueArgs is what queues and parents agree on for arguments of so many bytes.
+func QueueArgs(bytes int64) uint32 { return uint32(bytes) + QueueVersion*(QueueMaxArgs+1) }
+
 // QueueTake empties a queue, and reports what it held in taken and seen.
 //
 // Parameters: queue, empty, taken, seen, threads, shared.

@@ -4,9 +4,10 @@
 // Each of its blocks finds the child that it belongs to, in a table of the blocks'
 // owners where there is one, else by a search in the prefix sums of the children's
 // block counts, and sees that child's arguments, grid, block, blockIdx and
-// threadIdx; threads beyond the child's block end at once. This is launch aggregation as in El Hajj, Gómez-Luna, Li, Chang, Milojicic
-// and Hwu, KLAP: Kernel launch aggregation and promotion for optimizing dynamic
-// parallelism, MICRO 2016, made on PTX at load time instead of on source text.
+// threadIdx; threads beyond the child's block end at once. This is launch aggregation
+// as in El Hajj, Gómez-Luna, Li, Chang, Milojicic and Hwu, KLAP: Kernel launch
+// aggregation and promotion for optimizing dynamic parallelism, MICRO 2016, made on
+// PTX at load time instead of on source text.
 //
 // The package changes text and knows no device. What is refused, and why, is
 // listed at [Rewrite].

@@ -43,6 +43,13 @@ struct ChildGroup {
     uint32_t count, threads, shared, zero;
 };
 
+// queue_version changes whenever ChildQueue, or what launch does with it, does.
+constexpr unsigned queue_version = 1;
+
+// queue_args is what the host and a parent agree on before the parent reads anything
+// else: arguments of so many bytes, which take 16 bits, and the version.
+constexpr __host__ __device__ uint32_t queue_args(uint32_t bytes) { return bytes + queue_version * 0x10000u; }
+
 // ChildQueue is what the host reads; as queueHeader in Go. Children beyond the
 // capacity are counted and not written. Blocks of children of the granularity grid
 // have numbers, a child's one after the other, and owners says whose they are, for
@@ -50,8 +57,8 @@ struct ChildGroup {
 struct ChildQueue {
     uint64_t count, blocks, groups, capacity;
     uint32_t threads, shared; // the most that a child asks for
-    uint32_t arg_bytes;       // of the child kernel's parameters
-    uint32_t wrong;           // a sizeof(Args) that differs
+    uint32_t arg_bytes;       // queue_args of the child kernel's parameters
+    uint32_t wrong;           // that of a parent where it differs; both lie here in every version
     ChildConfig *configs;
     uint64_t *starts; // a child's first block, in groups counted from the group's
     uint8_t *args;
@@ -114,8 +121,13 @@ constexpr uint64_t most_owned = 1 << 16;
 // Lanes share the blocks out evenly, whatever the children's sizes.
 __device__ __forceinline__ void own(ChildQueue *q, uint64_t first, uint64_t end, uint32_t place, int last, unsigned lane) {
     const uint64_t all = shuffle(end, last);
-    if (all > most_owned && lane == 0) store_relaxed(&q->room, uint64_t(0));
-    if (all > most_owned || first + all > load_relaxed(&q->room)) return;
+    // One lane looks at the room, so that all go on or none, whatever others store.
+    uint64_t room = 0;
+    if (lane == 0) {
+        if (all > most_owned) store_relaxed(&q->room, uint64_t(0));
+        else room = load_relaxed(&q->room);
+    }
+    if (first + all > shuffle(room, 0)) return;
     const uint32_t n = uint32_t(all), ends = uint32_t(end);
     for (uint32_t at = 0; at < n; at += last + 1) {
         const uint32_t block = at + lane;
@@ -135,8 +147,8 @@ __device__ __forceinline__ void own(ChildQueue *q, uint64_t first, uint64_t end,
 template <Granularity granularity, class Args>
 __device__ void launch(ChildQueue *q, bool wanted, const ChildConfig &config, const Args &args) {
     static_assert(__is_trivially_copyable(Args), "arguments are copied by their bytes");
-    if (q->arg_bytes != sizeof(Args)) {
-        store_relaxed(&q->wrong, uint32_t(sizeof(Args)));
+    if (q->arg_bytes != queue_args(sizeof(Args))) {
+        store_relaxed(&q->wrong, queue_args(sizeof(Args)));
         return;
     }
     const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);

@@ -286,10 +286,10 @@ struct alignas(16) LCSBand {
     // nothing but the recurrence is waited for.
     struct Rows {
         uint32_t v;
-        uint32_t out, arrived;        // carries, the last column's at the bottom: this lane's, and what the lane before sent last
+        uint32_t out, arrived;    // carries, the last column's at the bottom: this lane's, and what the lane before sent last
         uint32_t match[columns];  // of the step to come
         uint32_t next[columns];   // addresses, of the step after it
-        bool mark;                    // of the step to come
+        bool mark;                // of the step to come
     };
 
     __device__ __forceinline__ void load_addresses(Rows &r, uint32_t step) {
