@@ -416,10 +416,10 @@ func encodeBulkShared(size int64) int64 {
 // Decoding in a single pass: parts of rows of 32 vectors of lengths, a warp's work
 // each. A part of much output is cut into chunks. As in ptx/src/rle_decode.cuh.
 const (
-	decodeParts      = 10
+	decodeParts      = 8
 	decodePassBlock  = decodeParts * 32
 	decodeRowsMost   = 8
-	decodeWindow     = 5 * 512 // bytes of output that a warp has in shared memory
+	decodeWindow     = 8 * 512 // bytes of output that a warp has in shared memory
 	decodeChunkBytes = 32 << 10
 )
 

@@ -88,7 +88,7 @@ int __dp4a(int, int, int) = delete;
 
 #endif
 
-// PTXRUN_INLINE is for a lambda that is called in one place: clang leaves large ones
+// PTXRUN_INLINE is for a lambda that is large: clang leaves such
 // out of line, where what they capture goes through memory.
 #define PTXRUN_INLINE __attribute__((always_inline))
 

@@ -23,14 +23,14 @@
 namespace ptxrun {
 
 // A part's runs wait in shared memory for their place, lengths in 16 bits: registers
-// hold them only on their way there, so that 30 warps run on a multiprocessor. A block
+// hold them only on their way there, so that 24 warps run on a multiprocessor. A block
 // takes at most 64 KB, what the smallest multiprocessors have.
-constexpr int decode_parts = 10;
+constexpr int decode_parts = 8;
 constexpr int decode_pass_block = decode_parts * warp_size;
 constexpr int decode_blocks = 3;  // a multiprocessor
 constexpr int decode_rows_most = 8;
 constexpr int decode_ahead = 2;  // totals a thread has on their way: so many blocks run on 132 multiprocessors
-constexpr int window_vectors = 5;  // a lane's, of the output that a warp has in shared memory
+constexpr int window_vectors = 8;  // a lane's, of the output that a warp has in shared memory
 constexpr int chunk_bytes = 32 << 10;
 constexpr int part_bytes = 48 << 10;
 static_assert(chunk_bytes <= part_bytes && part_bytes < 1 << 16, "lengths are held in 16 bits");
@@ -355,7 +355,7 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const PartMemory<V
     unsigned window = 0;            // where it begins: a multiple of vw
     bool begun = false;             // runs begin in the window
     Bits<V> value = 0, before = 0;  // of the last run that begins before the window, or before the step
-    const auto flush = [&] {
+    const auto flush = [&]() PTXRUN_INLINE {
         // Narrow values of several vectors are scanned in one word.
         constexpr int together = sizeof(V) < 4 ? 4 / sizeof(V) : 1, bits = 8 * sizeof(V);
         const auto behind = [=](int k) { return k >= window_vectors || window + k * row >= end; };
