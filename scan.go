@@ -609,7 +609,7 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 
 // bulkTiles is how many tiles a multiprocessor must have for bulk copies to pay:
 // the roles of scan_bulk take longer to start than a tile in registers.
-const bulkTiles = 4
+const bulkTiles = 2
 
 // scanPass scans in a single pass: by bulk copies where the device has them, there
 // is enough to scan, and input and output are aligned for them.

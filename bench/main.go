@@ -12,8 +12,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 
 	"github.com/ptxrun/ptxrun"
 	"github.com/ptxrun/ptxrun/driver"
@@ -81,20 +83,31 @@ func run(args []string, stdout, stderr io.Writer) error {
 	for i := range results.Rows {
 		results.Rows[i].Commit = *commit
 	}
+	// After each peer, so that a run that is cut off leaves what it has.
+	sofar, err := complete(results, before, *add, *out)
+	errs = append(errs, err)
 	for _, p := range peers {
 		fmt.Fprintln(stderr, "peer", p.name)
 		errs = append(errs, p.measure(&results, info.Ordinal, *scale, stderr))
+		sofar, err = complete(results, before, *add, *out)
+		errs = append(errs, err)
 	}
-	if *add {
-		errs = append(errs, results.keep(before))
+	errs = append(errs, writeText(stdout, sofar))
+	return errors.Join(errs...)
+}
+
+// complete returns results with what follows from their rows, and with the rows of
+// before that they do not have if add is set, and saves them in out if that is named.
+func complete(results, before Results, add bool, out string) (Results, error) {
+	results.Machine, results.Rows = maps.Clone(results.Machine), slices.Clone(results.Rows)
+	var err error
+	if add {
+		err = results.keep(before)
 	}
 	results.setCeiling()
 	results.setExamples()
-	if err := writeText(stdout, results); err != nil {
-		errs = append(errs, err)
+	if out != "" {
+		err = errors.Join(err, results.save(out))
 	}
-	if *out != "" {
-		errs = append(errs, results.save(*out))
-	}
-	return errors.Join(errs...)
+	return results, err
 }
