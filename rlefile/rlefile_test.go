@@ -63,7 +63,8 @@ func eachDevice(t *testing.T, f func(t *testing.T, rt *ptxrun.Runtime)) {
 	require.NoError(t, err, "a GPU driver is here and cannot be opened")
 	t.Run("cuda", func(t *testing.T) {
 		rt := ptxrun.NewRuntime(dev)
-		defer func() { require.NoError(t, rt.Close(), "nothing is left on the device") }()
+		// A Cleanup, not deferred: those of f, such as openFile's, come before it.
+		t.Cleanup(func() { require.NoError(t, rt.Close(), "nothing is left on the device") })
 		f(t, rt)
 	})
 }
