@@ -457,6 +457,12 @@ struct LCSInbox {
     }
 };
 
+constexpr int lcs_pass_block = 2 * warp_size;  // one computes, one feeds
+
+// lcs_meet is the barrier of the two warps, who come to it from different places in the
+// program; __syncthreads is for where all threads are at the same.
+__device__ __forceinline__ void lcs_meet() { asm volatile("bar.sync 1, %0;" : : "n"(lcs_pass_block) : "memory"); }
+
 // lcs_feed is the loop of a band's second warp. It fetches letters and the carries
 // of the band before for a chunk, while the first computes the chunk before, and
 // returns how many carries come out of the last row. They are kept at boundary, if
@@ -475,7 +481,7 @@ __device__ __forceinline__ uint64_t lcs_feed(LCSBand<T, columns> &band, LCSColum
     auto column = next();
     const uint32_t first = inbox.receive();
     if (lane == 0) band.incoming[0] = first;
-    __syncthreads();
+    lcs_meet();
     for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
         band.fill(chunk + 1, column, lane);
         // The other warp is at chunk - 1.
@@ -483,9 +489,9 @@ __device__ __forceinline__ uint64_t lcs_feed(LCSBand<T, columns> &band, LCSColum
         const uint32_t in = inbox.receive();
         column = next();  // behind what may wait for all loads
         if (lane == 0) band.incoming[(chunk + 1) % 2] = in;
-        __syncthreads();
+        lcs_meet();
     }
-    __syncthreads();
+    lcs_meet();
     if (chunks > 1) keep(band.outgoing[(chunks + delay) % 2]);
     keep(band.outgoing[(chunks + delay + 1) % 2]);
     return length;
@@ -499,11 +505,11 @@ __device__ __forceinline__ void lcs_compute(LCSBand<T, columns> &band, uint64_t 
     LCSFlow flow;
     const bool last = lane == lanes - 1, sends = last && to != nullptr;
     const uint32_t outgoing = shared_address(band.outgoing);
-    __syncthreads();
+    lcs_meet();
     uint32_t in = band.incoming[0];
     auto rows = band.template begin<false>(~0u, lane);
     for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
-        __syncthreads();
+        lcs_meet();
         const uint32_t next = band.incoming[(chunk + 1) % 2];
         band.advance_chunk(rows, chunk, in, lane, flow, [&](uint32_t carries) {
             const bool there = chunk >= delay;
@@ -512,10 +518,8 @@ __device__ __forceinline__ void lcs_compute(LCSBand<T, columns> &band, uint64_t 
         });
         in = next;
     }
-    __syncthreads();
+    lcs_meet();
 }
-
-constexpr int lcs_pass_block = 2 * warp_size;  // one computes, one feeds
 
 // lcs_pass goes through the tables of all problems. lengths[p] becomes the length
 // of problem p's longest common subsequence, where rows and columns are above 0. A
