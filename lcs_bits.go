@@ -350,7 +350,7 @@ func (s *Stream) lcsPrefixesOn(call string, size int64, out, a driver.Ptr, m int
 }
 
 // lcsMarks are the elements of a and of b that LCSMatches matches, as bits.
-func (s *Stream) lcsMarks(ctx context.Context, size, distinct int64, a, b []byte) (aMarks, bMarks []uint32, err error) {
+func (s *Stream) lcsMarks(ctx context.Context, size, distinct int64, a, b []byte) (aMarks, bMarks []uint64, err error) {
 	p, err := newLCSBits(s, size, distinct)
 	if err != nil {
 		return nil, nil, err
@@ -366,8 +366,10 @@ func (s *Stream) lcsMarks(ctx context.Context, size, distinct int64, a, b []byte
 		return nil, nil, err
 	}
 	defer s.free(aAt)
-	aMarks, bMarks = make([]uint32, lcsChunks(uint64(m))), make([]uint32, lcsChunks(uint64(n)))
-	return aMarks, bMarks, cmp.Or(s.download(ctx, bytesOf(aMarks), aAt), s.download(ctx, bytesOf(bMarks), bAt))
+	aMarks, bMarks = make([]uint64, ceilDiv(m, 64)), make([]uint64, ceilDiv(n, 64))
+	// The device has words of 32 bits.
+	aBytes, bBytes := lcsChunks(uint64(m))*4, lcsChunks(uint64(n))*4
+	return aMarks, bMarks, cmp.Or(s.download(ctx, bytesOf(aMarks)[:aBytes], aAt), s.download(ctx, bytesOf(bMarks)[:bBytes], bAt))
 }
 
 // marks gives the stream the search for a longest common subsequence of sequences

@@ -7,63 +7,51 @@ type Match struct{ A, B, Len int }
 
 // matchesOf pairs the elements that are marked in two sequences, in order: as
 // many in the one as in the other.
-func matchesOf(aMarks, bMarks []uint32) []Match {
-	a, b := markedRuns{words: aMarks, word: -1}, markedRuns{words: bMarks, word: -1}
-	// Every match ends a run.
-	matches := make([]Match, 0, markedRunCount(aMarks)+markedRunCount(bMarks))
+func matchesOf(aMarks, bMarks []uint64) []Match {
+	// Every match ends a run; the first place is before all matches.
+	matches := make([]Match, 1+markedRunCount(aMarks)+markedRunCount(bMarks))
+	last, length, aEnd, bEnd := 0, 0, -1, -1
+	var a, b uint64 // marks that are left of the words taken
+	aFrom, bFrom := -64, -64
 	for {
-		if a.len == 0 {
-			a.advance()
+		for ; a == 0; aFrom += 64 {
+			if len(aMarks) == 0 {
+				return matches[1 : last+1]
+			}
+			a, aMarks = aMarks[0], aMarks[1:]
 		}
-		if b.len == 0 {
-			b.advance()
+		for ; b == 0; bFrom += 64 {
+			if len(bMarks) == 0 {
+				return matches[1 : last+1]
+			}
+			b, bMarks = bMarks[0], bMarks[1:]
 		}
-		n := min(a.len, b.len)
-		if n == 0 {
-			return matches
+		for a != 0 && b != 0 {
+			// What begins at both first marks and lies in these words.
+			i, j := bits.TrailingZeros64(a), bits.TrailingZeros64(b)
+			n := bits.TrailingZeros64(^(a >> i & (b >> j)))
+			a &= ^uint64(0) << (i + n)
+			b &= ^uint64(0) << (j + n)
+			i, j = aFrom+i, bFrom+j
+			// Without a branch: whether a match goes on is not to be foretold.
+			starts := 0
+			if (i-aEnd)|(j-bEnd) != 0 {
+				starts = 1
+			}
+			last += starts
+			length = length&(starts-1) + n
+			aEnd, bEnd = i+n, j+n
+			matches[last] = Match{aEnd - length, bEnd - length, length}
 		}
-		matches = append(matches, Match{a.at, b.at, n})
-		a.at, a.len = a.at+n, a.len-n
-		b.at, b.len = b.at+n, b.len-n
 	}
 }
 
-// markedRunCount is how many runs of ones there are in words of 32 bits.
-func markedRunCount(words []uint32) (count int) {
-	before := uint32(0)
+// markedRunCount is how many runs of ones there are in words of 64 bits.
+func markedRunCount(words []uint64) (count int) {
+	before := uint64(0)
 	for _, w := range words {
-		count += bits.OnesCount32(w &^ (w<<1 | before))
-		before = w >> 31
+		count += bits.OnesCount64(w &^ (w<<1 | before))
+		before = w >> 63
 	}
 	return count
-}
-
-// markedRuns goes over the runs of ones in words of 32 bits.
-type markedRuns struct {
-	words   []uint32
-	word    int    // that rest is of
-	rest    uint32 // its bits behind the run
-	at, len int
-}
-
-// advance goes to the run behind this one; its length is 0 if there is none.
-func (r *markedRuns) advance() {
-	for r.rest == 0 {
-		if r.word++; r.word >= len(r.words) {
-			r.len = 0
-			return
-		}
-		r.rest = r.words[r.word]
-	}
-	start := bits.TrailingZeros32(r.rest)
-	r.at = r.word*32 + start
-	open := ^(r.rest | (1<<start - 1)) // what is not of the run
-	for open == 0 && r.word+1 < len(r.words) {
-		r.word++
-		r.rest = r.words[r.word]
-		open = ^r.rest
-	}
-	end := bits.TrailingZeros32(open)
-	r.rest &= uint32(^uint64(0) << end)
-	r.len = r.word*32 + end - r.at
 }
