@@ -1,8 +1,9 @@
 package ptxrun
 
 // Cells of a pair, for each counter of a sequence, from which on the host compares
-// counters, which takes 1 ns for each: a multiprocessor of an H200 computes 307 in
-// that time (lcs/all/1000), a core 50 to 90 (lcs/cpu). Variables, for tests.
+// counters, which takes 1 ns for each: a multiprocessor of an H200 computes 366 in
+// that time (lcs/all/1000 in bench/results), a core 50 to 90 (lcs/cpu). Variables,
+// for tests.
 var (
 	lcsCellsOnGPU float64 = 512 // a multiprocessor
 	lcsCellsOnCPU float64 = 64  // a core

@@ -116,7 +116,11 @@ func (f *fileFigures) time(c fileFigure) (ms float64, err error) {
 	if !c.restores {
 		return median(c.call)
 	}
-	if err := f.write(); err != nil { // something else than the data
+	// Something else than the data, which a read may have left in these.
+	for _, b := range f.pinned {
+		clear(b)
+	}
+	if err := f.write(); err != nil {
 		return 0, err
 	}
 	if ms, err = median(c.call); err != nil {
