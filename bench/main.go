@@ -8,14 +8,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"os/signal"
 	"regexp"
 	"slices"
+	"syscall"
 
 	"github.com/ptxrun/ptxrun"
 	"github.com/ptxrun/ptxrun/driver"
@@ -32,7 +35,7 @@ func main() {
 
 // run measures what the arguments say, prints the table to stdout and progress
 // to stderr. What could be measured is printed and written though the rest
-// failed.
+// failed, or a signal ends it while peers run.
 func run(args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -83,12 +86,15 @@ func run(args []string, stdout, stderr io.Writer) error {
 	for i := range results.Rows {
 		results.Rows[i].Commit = *commit
 	}
-	// After each peer, so that a run that is cut off leaves what it has.
+	// After each peer, and what one printed before a signal, so that a run that is
+	// cut off leaves what it has.
 	sofar, err := complete(results, before, *add, *out)
 	errs = append(errs, err)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	for _, p := range peers {
 		fmt.Fprintln(stderr, "peer", p.name)
-		errs = append(errs, p.measure(&results, info.Ordinal, *scale, stderr))
+		errs = append(errs, p.measure(ctx, &results, info.Ordinal, *scale, stderr))
 		sofar, err = complete(results, before, *add, *out)
 		errs = append(errs, err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // peer is a program that prints figures of the same ids on the same data, called
@@ -61,8 +63,8 @@ func peersBeside() (l peerList) {
 }
 
 // measure runs the peer on the figures of the results and sets its own beside
-// them.
-func (p peer) measure(results *Results, ordinal, scale int, stderr io.Writer) error {
+// them, those that it has printed by then if the context is cancelled.
+func (p peer) measure(ctx context.Context, results *Results, ordinal, scale int, stderr io.Writer) error {
 	if len(results.Rows) == 0 {
 		return nil // without ids a peer would measure all it has
 	}
@@ -70,8 +72,11 @@ func (p peer) measure(results *Results, ordinal, scale int, stderr io.Writer) er
 	for _, row := range results.Rows {
 		args = append(args, row.ID)
 	}
-	cmd := exec.Command("sh", args...)
+	cmd := exec.CommandContext(ctx, "sh", args...)
 	cmd.Stderr = stderr
+	// The program that measures is a child of the shell.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	text, err := cmd.Output()
 	if err != nil {
 		err = fmt.Errorf("peer %s: %w", p.name, err)

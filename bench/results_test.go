@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -108,7 +110,7 @@ func TestPeer(t *testing.T) {
 			if name == "fails" {
 				command = "exit 3 #"
 			}
-			err := peer{"p", command}.measure(&r, 0, 0, io.Discard)
+			err := peer{"p", command}.measure(t.Context(), &r, 0, 0, io.Discard)
 			if c.want != "" {
 				assert.ErrorContains(t, err, c.want)
 			} else {
@@ -120,14 +122,24 @@ func TestPeer(t *testing.T) {
 
 	// A figure counts, though the peer fails after it.
 	r := results()
-	err := peer{"p", `f() { echo '{"about":"P 1.0"}'; echo '{"id":"x","n":8,"ms":3,"check":7}'; test "$*" = "-device 1 -scale 4 x y" && exit 3; }; f`}.measure(&r, 1, 4, io.Discard)
+	err := peer{"p", `f() { echo '{"about":"P 1.0"}'; echo '{"id":"x","n":8,"ms":3,"check":7}'; test "$*" = "-device 1 -scale 4 x y" && exit 3; }; f`}.measure(t.Context(), &r, 1, 4, io.Discard)
 	assert.ErrorContains(t, err, "exit status 3")
 	assert.Equal(t, Row{ID: "x", N: 8, OursMS: 2, check: 7, Peer: "p", PeerMS: 3, Ratio: 1.5}, r.Rows[0])
 	assert.Equal(t, "P 1.0", r.Machine["peer p"])
 
+	// Also if it is interrupted after it, wherever it then is.
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	r = results()
+	began := time.Now()
+	err = peer{"p", `f() { echo '{"id":"x","n":8,"ms":3,"check":7}'; sleep 60; }; f`}.measure(ctx, &r, 0, 0, io.Discard)
+	assert.ErrorContains(t, err, "killed")
+	assert.Less(t, time.Since(began), 30*time.Second)
+	assert.Equal(t, 1.5, r.Rows[0].Ratio)
+
 	// Without ids a peer would measure all that it has.
 	none := Results{}
-	assert.NoError(t, peer{"p", "exit 3 #"}.measure(&none, 0, 0, io.Discard))
+	assert.NoError(t, peer{"p", "exit 3 #"}.measure(t.Context(), &none, 0, 0, io.Discard))
 }
 
 func TestPeerFlag(t *testing.T) {
