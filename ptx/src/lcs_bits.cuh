@@ -460,8 +460,9 @@ struct LCSInbox {
 constexpr int lcs_pass_block = 2 * warp_size;  // one computes, one feeds
 
 // lcs_meet is the barrier of the two warps, who come to it from different places in the
-// program; __syncthreads is for where all threads are at the same.
-__device__ __forceinline__ void lcs_meet() { asm volatile("bar.sync 1, %0;" : : "n"(lcs_pass_block) : "memory"); }
+// program; __syncthreads is for where all threads are at the same. compute-sanitizer's
+// synccheck takes bar.sync, which is barrier.sync.aligned, for that as well.
+__device__ __forceinline__ void lcs_meet() { asm volatile("barrier.sync 1, %0;" : : "n"(lcs_pass_block) : "memory"); }
 
 // lcs_feed is the loop of a band's second warp. It fetches letters and the carries
 // of the band before for a chunk, while the first computes the chunk before, and
