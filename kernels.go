@@ -393,9 +393,9 @@ const (
 // encodeBulkTile is the elements of a tile of encoding by bulk copies.
 func encodeBulkTile(size int64) int64 { return encodeTileBytes / size }
 
-// encodeState is the bytes of state for so many tiles: a tile's total is 8 bytes, and
-// as many of marks.
-func encodeState(tiles int64) int64 { return passStateHead + tiles*16 }
+// encodeState is the bytes of state for so many tiles: a tile's total is 4 bytes, and
+// as many of a mark.
+func encodeState(tiles int64) int64 { return passStateHead + tiles*8 }
 
 // encodeList is the list of heads of a part of so many elements, of 2 bytes each.
 func encodeList(part int64) int64 { return (2*part + 8 + 127) &^ 127 }

@@ -147,6 +147,11 @@ PTXRUN_ORDERED(uint64_t, "64", "l")
 
 #undef PTXRUN_ORDERED
 
+// load_relaxed of two words, aligned to their size; each is seen whole.
+__device__ __forceinline__ void load_relaxed(uint64_t &a, uint64_t &b, const uint64_t *p) {
+    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(p) : "memory");
+}
+
 // fence_acq_rel orders this thread's accesses before it, and those that it knows
 // of, before what comes after it, for who reads a relaxed store from there.
 __device__ __forceinline__ void fence_acq_rel() { asm volatile("fence.acq_rel.gpu;" : : : "memory"); }

@@ -70,7 +70,8 @@ struct WarpReduce {
 };
 
 #if __CUDA_ARCH__ >= 800
-// One instruction does it for 32-bit integers, whose operators commute.
+// One instruction does it for 32-bit integers, whose operators commute. All lanes have
+// the result.
 #define PTXRUN_REDUX(Op, T, instruction) \
     template <> \
     struct WarpReduce<Op<T>> { \
