@@ -1,9 +1,16 @@
 package emu_test
 
 import (
+	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ptxrun/ptxrun"
+	"github.com/ptxrun/ptxrun/driver/emu"
 )
 
 // runPassCrossings are those of encoding and decoding in a single pass: of runs
@@ -26,7 +33,7 @@ func runPassCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n, tiles
 				}
 				raw[i*size+size-1] = byte(runs)
 			}
-			state, first := passState(r, tiles*2)
+			state, first := passState(r, tiles)
 			for _, capacity := range []int64{runs, runs - 1, 0} {
 				list = append(list, crossing{grid, []value{memory(raw), scalar(uint64(n)), result(make([]byte, max(capacity, 1)*size)),
 					{memory: sized(make([]uint64, max(capacity, 1)), length), out: true}, scalar(uint64(capacity)), result(make([]uint64, 1)), result(make([]uint64, 1)), state, first}})
@@ -53,4 +60,49 @@ func runPassCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n, tiles
 		}
 	}
 	return list
+}
+
+// A block whose first tile comes late looks back at more tiles than it asks for at
+// once. Here all but the last tile are done by nobody: their totals are there.
+func TestEncodeLooksFarBack(t *testing.T) {
+	const seen, ticket, place = 523, 7, 1001
+	r := rand.New(rand.NewPCG(5, 5))
+	kernels := 0
+	for _, target := range []int{70, 90} {
+		rig := emulator(t, emu.WithCapability(target), emu.WithInitCheck())
+		for m, image := range modules(t, target) {
+			for _, k := range m.Kernels {
+				if k.Target > target || k.Name != "rle_encode_pass_u64_u32" && k.Name != "rle_encode_bulk_u64_u32" {
+					continue
+				}
+				kernels++
+				t.Run(fmt.Sprintf("sm_%d/%s", target, k.Name), func(t *testing.T) {
+					state := make([]uint64, 32+seen+1)
+					state[0] = ticket + seen
+					heads, open := uint64(0), uint64(0)
+					for i := range seen {
+						h, o := uint64(r.IntN(5)/3), uint64(r.IntN(int(k.Tile)))
+						state[32+i] = 2*(ticket+1)<<32 | o<<16 | h
+						if heads, open = heads+h, open+o; h > 0 {
+							open = o
+						}
+					}
+					n := (seen + 1) * k.Tile
+					in := make([]uint64, n)
+					for i := n - k.Tile + place; i < n; i++ {
+						in[i] = 3
+					}
+					c := crossing{1, []value{memory(in), scalar(uint64(n)), result(make([]uint64, heads+1)), result(make([]uint32, heads+1)),
+						scalar(heads + 1), result(make([]uint64, 1)), scalar(uint64(0)), memory(state), scalar(uint32(ticket))}}
+					out, err := c.launch(rig, rig.entry(image, k), k)
+					require.NoError(t, err)
+					assert.Equal(t, heads+1, binary.LittleEndian.Uint64(out[2]))
+					assert.Equal(t, uint64(3), binary.LittleEndian.Uint64(out[0][8*heads:]))
+					assert.Equal(t, open+place, uint64(binary.LittleEndian.Uint32(out[1][4*(heads-1):])))
+					assert.Equal(t, uint64(k.Tile-place), uint64(binary.LittleEndian.Uint32(out[1][4*heads:])))
+				})
+			}
+		}
+	}
+	require.Equal(t, 2, kernels)
 }
