@@ -73,14 +73,14 @@ func Renumber[T comparable](a, b []T) (na, nb []uint32) {
 	return number(a), number(b)
 }
 
-// lcsHost begins a call on two host slices and runs f on a stream of its own,
-// unless one of them is empty.
-func lcsHost[T Token](ctx context.Context, call string, rt *Runtime, a, b []T, f func(s *Stream) error) error {
+// lcsHost begins a call on two host slices and runs f on a stream of its own, unless
+// one of them is empty. bad is what was wrong with the call's options, or nil.
+func lcsHost[T Token](ctx context.Context, call string, rt *Runtime, bad error, a, b []T, f func(s *Stream) error) error {
 	if err := rt.beginHost(ctx, call); err != nil {
 		return err
 	}
 	defer rt.end()
-	if err := ctx.Err(); err != nil || len(a) == 0 || len(b) == 0 {
+	if err := cmp.Or(ctx.Err(), bad); err != nil || len(a) == 0 || len(b) == 0 {
 		return err
 	}
 	return rt.onStream(call, f)
@@ -116,16 +116,12 @@ func bitParallel(call string, opts []LCSOption) error {
 // len(a)·len(b) is beyond [LCSSpinWaitMaxCells]; ErrOutOfMemory.
 func LCSLength[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LCSOption) (length int, err error) {
 	const call = "LCSLength"
-	c, optionErr := lcsOptions(call, opts)
-	err = lcsHost(ctx, call, rt, a, b, func(s *Stream) error {
-		if optionErr != nil {
-			return optionErr
-		}
+	c, bad := lcsOptions(call, opts)
+	err = lcsHost(ctx, call, rt, bad, a, b, func(s *Stream) (err error) {
 		// Rows are more bands at work at a time, columns more steps of each.
 		if len(a) < len(b) {
 			a, b = b, a
 		}
-		var err error
 		switch c.strategy {
 		case LCSSpinWait:
 			length, err = s.lcsSpinWait(ctx, call, sizeOf[T](), bytesOf(a), bytesOf(b))
@@ -136,7 +132,7 @@ func LCSLength[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LCSO
 		}
 		return err
 	})
-	return length, cmp.Or(err, optionErr)
+	return length, err
 }
 
 // LCSLengthBuffer is [LCSLength] of device buffers by [LCSBitParallel], in stream
@@ -185,18 +181,14 @@ func LCSMatches[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LCS
 }
 
 func lcsMatches[T Token](ctx context.Context, call string, rt *Runtime, a, b []T, opts []LCSOption) (matches []Match, err error) {
-	optionErr := bitParallel(call, opts)
-	err = lcsHost(ctx, call, rt, a, b, func(s *Stream) error {
-		if optionErr != nil {
-			return optionErr
-		}
+	err = lcsHost(ctx, call, rt, bitParallel(call, opts), a, b, func(s *Stream) error {
 		aMarks, bMarks, err := s.lcsMarks(ctx, sizeOf[T](), lcsDistinct(a), bytesOf(a), bytesOf(b))
 		if err == nil {
 			matches = matchesOf(aMarks, bMarks)
 		}
 		return err
 	})
-	return matches, cmp.Or(err, optionErr)
+	return matches, err
 }
 
 // LCSMatchesBuffer is [LCSMatches] on device buffers, in stream order: the elements
@@ -262,19 +254,15 @@ func LCS[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LCSOption)
 // 2^32 elements or more, whose lengths do not fit.
 func LCSPrefixes[T Token](ctx context.Context, rt *Runtime, a, b []T, opts ...LCSOption) ([]uint32, error) {
 	const call = "LCSPrefixes"
-	optionErr := bitParallel(call, opts)
 	var grows []uint32
-	err := lcsHost(ctx, call, rt, a, b, func(s *Stream) (err error) {
-		if optionErr != nil {
-			return optionErr
-		}
+	err := lcsHost(ctx, call, rt, bitParallel(call, opts), a, b, func(s *Stream) (err error) {
 		if min(len(a), len(b)) > math.MaxUint32 {
 			return driver.Errorf(call, driver.ErrTooLarge, "%d and %d elements; their length may not fit 32 bits", len(a), len(b))
 		}
 		grows, err = s.lcsGrowth(ctx, sizeOf[T](), lcsDistinct(a), bytesOf(a), bytesOf(b))
 		return err
 	})
-	if err := cmp.Or(err, optionErr); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	out := make([]uint32, len(b)+1)

@@ -70,7 +70,7 @@ func LCSMany[T Token](ctx context.Context, rt *Runtime, a []T, b [][]T) ([]uint3
 
 func lcsMatrix[T Token](ctx context.Context, call string, rt *Runtime, a, b [][]T, self bool) ([][]uint32, error) {
 	rows := make([][]uint32, len(a))
-	err := lcsBatchHost(ctx, call, rt, a, b, func(s *Stream) error {
+	err := lcsBatchHost(ctx, call, rt, nil, a, b, func(s *Stream) error {
 		if len(a) > math.MaxInt64/8/len(b) {
 			return driver.Errorf(call, driver.ErrOutOfMemory, "lengths of %d × %d pairs", len(a), len(b))
 		}
@@ -147,11 +147,11 @@ func LCSSelfPairs[T Token](ctx context.Context, rt *Runtime, a [][]T, cutoff flo
 }
 
 func lcsPairs[T Token](ctx context.Context, call string, rt *Runtime, a, b [][]T, self bool, cutoff float64) (pairs []LCSPair, err error) {
-	bad := !(cutoff >= 0 && cutoff <= 1)
-	err = lcsBatchHost(ctx, call, rt, a, b, func(s *Stream) error {
-		if bad {
-			return nil
-		}
+	var bad error
+	if !(cutoff >= 0 && cutoff <= 1) {
+		bad = driver.Errorf(call, driver.ErrInvalidValue, "a cutoff of %v; it must be from 0 to 1", cutoff)
+	}
+	err = lcsBatchHost(ctx, call, rt, bad, a, b, func(s *Stream) error {
 		return lcsByRows(ctx, s, a, b, self, cutoff, func(i int, columns []int, lengths []uint32) {
 			for k, j := range columns {
 				if self && j == i {
@@ -167,9 +167,6 @@ func lcsPairs[T Token](ctx context.Context, call string, rt *Runtime, a, b [][]T
 			}
 		})
 	})
-	if err == nil && bad {
-		err = driver.Errorf(call, driver.ErrInvalidValue, "a cutoff of %v; it must be from 0 to 1", cutoff)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -184,10 +181,11 @@ func lcsPairs[T Token](ctx context.Context, call string, rt *Runtime, a, b [][]T
 func LCSBest[T Token](ctx context.Context, rt *Runtime, a, b [][]T, k int) ([][]LCSPair, error) {
 	const call = "LCSBest"
 	best := make([][]LCSPair, len(a))
-	err := lcsBatchHost(ctx, call, rt, a, b, func(s *Stream) error {
-		if k < 1 {
-			return nil
-		}
+	var bad error
+	if k < 1 {
+		bad = driver.Errorf(call, driver.ErrInvalidValue, "the best %d", k)
+	}
+	err := lcsBatchHost(ctx, call, rt, bad, a, b, func(s *Stream) error {
 		return lcsByRows(ctx, s, a, b, false, 0, func(i int, columns []int, lengths []uint32) {
 			row := make([]LCSPair, len(columns))
 			for n, j := range columns {
@@ -197,9 +195,6 @@ func LCSBest[T Token](ctx context.Context, rt *Runtime, a, b [][]T, k int) ([][]
 			best[i] = slices.Clone(row[:min(k, len(row))])
 		})
 	})
-	if err == nil && k < 1 {
-		err = driver.Errorf(call, driver.ErrInvalidValue, "the best %d", k)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -224,14 +219,14 @@ func checkBatch[T Token](call string, a, b [][]T) error {
 	return nil
 }
 
-// lcsBatchHost begins a call on two batches and runs f on a stream of its own,
-// unless there are no pairs.
-func lcsBatchHost[T Token](ctx context.Context, call string, rt *Runtime, a, b [][]T, f func(s *Stream) error) error {
+// lcsBatchHost begins a call on two batches and runs f on a stream of its own, unless
+// there are no pairs. bad is what was wrong with the call's other arguments, or nil.
+func lcsBatchHost[T Token](ctx context.Context, call string, rt *Runtime, bad error, a, b [][]T, f func(s *Stream) error) error {
 	if err := rt.beginHost(ctx, call); err != nil {
 		return err
 	}
 	defer rt.end()
-	if err := cmp.Or(checkBatch(call, a, b), ctx.Err()); err != nil || len(a) == 0 || len(b) == 0 {
+	if err := cmp.Or(checkBatch(call, a, b), ctx.Err(), bad); err != nil || len(a) == 0 || len(b) == 0 {
 		return err
 	}
 	return rt.onStream(call, f)
