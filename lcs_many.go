@@ -99,7 +99,7 @@ func lcsMatrix[T Token](ctx context.Context, call string, rt *Runtime, a, b [][]
 // LCSMatrixBuffer is [LCSMatrix] into a device buffer of len(a)·len(b) elements,
 // row after row, in stream order. It returns when the sequences are copied, which
 // on CUDA is after the stream's earlier work, and the rest is given to the stream.
-// Errors are also ErrLength for a buffer of another length.
+// Errors are also ErrWrongDevice, and ErrLength for a buffer of another length.
 func LCSMatrixBuffer[T Token](s *Stream, out *Buffer[uint32], a, b [][]T) error {
 	return lcsMatrixBuffer("LCSMatrixBuffer", s, out, a, b, false)
 }

@@ -41,9 +41,10 @@ type Operator[T any] struct {
 // NewOperator loads an operator. It needs PTX on CUDA and the emulator, and
 // Combine on the cpu; giving both makes it run everywhere.
 //
-// Errors: ErrElementType, ErrNil for the missing one of PTX and Combine,
+// Errors: ErrElementType for a T that cannot be scanned or has another size in the
+// PTX, ErrNil for the missing one of PTX and Combine, ErrInvalidValue for no name,
 // ErrInvalidPTX and its like with the compiler's log, ErrNotFound if the PTX has
-// no operator of that name.
+// no operator of that name, ErrArguments if its kernels have other parameters.
 func NewOperator[T any](rt *Runtime, spec OperatorSpec[T]) (*Operator[T], error) {
 	const call = "NewOperator"
 	if err := rt.begin(call); err != nil {

@@ -190,7 +190,9 @@ func align256(n int64) int64 { return (n + 255) &^ 255 }
 //
 // It returns when dst is complete. When ctx is done first it returns ctx's
 // error and dst is untouched. Errors: ErrNil, ErrClosed, ErrLength, ErrOverlap,
-// ErrElementType (a bitwise operator on floats), ErrOutOfMemory.
+// ErrOutOfMemory; ErrElementType for a bitwise operator on floats and for an initial
+// value of another type; ErrInvalidValue for an unknown operator or strategy, and for
+// a workspace.
 func InclusiveScan[T Number](ctx context.Context, rt *Runtime, dst, src []T, op Op, opts ...ScanOption) error {
 	return scanHost(ctx, "InclusiveScan", rt, dst, src, op, false, opts)
 }
@@ -204,12 +206,15 @@ func ExclusiveScan[T Number](ctx context.Context, rt *Runtime, dst, src []T, op 
 
 // InclusiveScanBuffer is [InclusiveScan] on device buffers, in stream order: it
 // returns when the work is given to the stream. dst and src are the same memory
-// or do not overlap.
+// or do not overlap, and neither overlaps a workspace. Errors are also
+// ErrWrongDevice, and for a workspace ErrTooSmall, with the size in Error.Need, and
+// ErrMisaligned.
 func InclusiveScanBuffer[T Number](s *Stream, dst, src *Buffer[T], op Op, opts ...ScanOption) error {
 	return scanBuffers("InclusiveScanBuffer", s, dst, src, op, false, opts)
 }
 
-// ExclusiveScanBuffer is [ExclusiveScan] on device buffers, in stream order.
+// ExclusiveScanBuffer is [ExclusiveScan] on device buffers, as
+// [InclusiveScanBuffer].
 func ExclusiveScanBuffer[T Number](s *Stream, dst, src *Buffer[T], op Op, opts ...ScanOption) error {
 	return scanBuffers("ExclusiveScanBuffer", s, dst, src, op, true, opts)
 }
@@ -238,12 +243,13 @@ func ExclusiveSum[Out Wide, In Narrow](ctx context.Context, rt *Runtime, dst []O
 	return sumHost(ctx, "ExclusiveSum", rt, dst, src, true, opts)
 }
 
-// InclusiveSumBuffer is [InclusiveSum] on device buffers, in stream order.
+// InclusiveSumBuffer is [InclusiveSum] on device buffers, as [InclusiveScanBuffer],
+// but dst and src do not overlap.
 func InclusiveSumBuffer[Out Wide, In Narrow](s *Stream, dst *Buffer[Out], src *Buffer[In], opts ...ScanOption) error {
 	return sumBuffers("InclusiveSumBuffer", s, dst, src, false, opts)
 }
 
-// ExclusiveSumBuffer is [ExclusiveSum] on device buffers, in stream order.
+// ExclusiveSumBuffer is [ExclusiveSum] on device buffers, as [InclusiveSumBuffer].
 func ExclusiveSumBuffer[Out Wide, In Narrow](s *Stream, dst *Buffer[Out], src *Buffer[In], opts ...ScanOption) error {
 	return sumBuffers("ExclusiveSumBuffer", s, dst, src, true, opts)
 }

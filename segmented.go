@@ -86,7 +86,8 @@ func ExclusiveSegmentedScan[T Number](ctx context.Context, rt *Runtime, dst, src
 
 // InclusiveSegmentedScanBuffer is [InclusiveSegmentedScan] on device buffers, in
 // stream order: it returns when the work is given to the stream. A workspace of
-// the caller has [PlanSegmentedScan]'s bytes.
+// the caller has [PlanSegmentedScan]'s bytes. Errors are also those of
+// [InclusiveScanBuffer].
 func InclusiveSegmentedScanBuffer[T Number](s *Stream, dst, src *Buffer[T], segments BufferSegments, op Op, opts ...ScanOption) error {
 	return segmentedBuffers("InclusiveSegmentedScanBuffer", s, dst, src, segments, op, false, opts)
 }
@@ -376,11 +377,10 @@ func (s *Stream) segmentBits(call string, g *segments, n int64, bits driver.Ptr,
 		return err
 	}
 	width := widthName(g.size)
-	switch g.kind {
-	case segmentHeads:
-		width = "flags"
-		fallthrough
-	case segmentKeys:
+	if g.kind != segmentOffsets {
+		if g.kind == segmentHeads {
+			width = "flags"
+		}
 		k := m.kernel("segment_heads_" + width)
 		a := driver.NewArgs().Ptr(g.ptr).Uint64(uint64(n)).Ptr(bits).Uint32(reverse)
 		return s.launch(k, k.tiles(n), n, a)

@@ -95,10 +95,12 @@ func FlaggedIndices[I Index, F Flag](ctx context.Context, rt *Runtime, dst []I, 
 // SelectFlaggedBuffer is [SelectFlagged] on device buffers, in stream order: it
 // returns when the work is given to the stream. count has one element and
 // receives the number of elements kept. If that is more than dst has room for,
-// dst is not written; where dst has less room than src has elements, a pass that
-// only counts, and reads flags alone if there are, comes first. No other two of dst, src, flags and count overlap than dst
-// with src, which may be the same memory from the first element on, and src with
-// flags.
+// dst is not written, and no error is returned; where dst has less room than src has
+// elements, a pass that only counts, and reads flags alone if there are, comes first.
+// No other two of dst, src, flags and count overlap than dst with src, which may be
+// the same memory from the first element on, and src with flags. Errors: as
+// [SelectFlagged] but for ErrTooSmall, ErrWrongDevice, and ErrLength also for a count
+// of another length.
 func SelectFlaggedBuffer[T Number, F Flag](s *Stream, dst *Buffer[T], count *Buffer[uint64], src *Buffer[T], flags *Buffer[F]) error {
 	return selectBuffers("SelectFlaggedBuffer", s, dst, count, src, flags, &compaction{criterion: byFlag})
 }
