@@ -19,8 +19,12 @@ var position = []struct{ special, register string }{
 	{"%tid.x", "tid_x"}, {"%tid.y", "tid_y"}, {"%tid.z", "tid_z"},
 }
 
-// recordBytes is the size of the record: all of position but the thread.
-const recordBytes = 48
+// recorded is how many of position are in the record: all but the thread. They are
+// 32 bits each, in recordBytes.
+const (
+	recorded    = 11
+	recordBytes = (4*recorded + 15) &^ 15
+)
 
 var replacement = func() map[string]string {
 	m := map[string]string{}

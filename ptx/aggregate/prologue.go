@@ -242,10 +242,8 @@ $~done:
 // read it. number is the register of the thread's number in the block.
 func (b *body) store(t *text, number string) {
 	t.linef("\tsetp.eq.s32 %%~p, %s, 0;", number)
-	for i, p := range position {
-		if 4*i < recordBytes-4 {
-			t.linef("\t@%%~p st.shared.u32 [~record+%d], %%~%s;", 4*i, p.register)
-		}
+	for i, p := range position[:recorded] {
+		t.linef("\t@%%~p st.shared.u32 [~record+%d], %%~%s;", 4*i, p.register)
 	}
 	t.line("\tbar.sync 0;")
 }
@@ -270,8 +268,8 @@ func (r *rewriter) replace(f *ast.Func) bool {
 	b.registers(t)
 	t.line("\t.reg .pred %~p;\n\t.reg .b32 %~t, %~q, %~plane;")
 	thread := b.any("tid_x", "tid_y", "tid_z")
-	for i, p := range position {
-		if 4*i < recordBytes-4 && (b.used[p.register] || thread && strings.HasPrefix(p.register, "ntid")) {
+	for i, p := range position[:recorded] {
+		if b.used[p.register] || thread && strings.HasPrefix(p.register, "ntid") {
 			t.linef("\tld.shared.u32 %%~%s, [~record+%d];", p.register, 4*i)
 		}
 	}
@@ -315,10 +313,8 @@ func (r *rewriter) plain(f *ast.Func) *ast.Func {
 	t.line(".entry k() {")
 	b.registers(t)
 	t.line("\t.reg .pred %~p;\n\t.reg .b32 %~t, %~q;")
-	for i, p := range position {
-		if 4*i < recordBytes-4 {
-			t.linef("\tmov.u32 %%~%s, %s;", p.register, p.special)
-		}
+	for _, p := range position[:recorded] {
+		t.linef("\tmov.u32 %%~%s, %s;", p.register, p.special)
 	}
 	number(t, "%~t")
 	b.store(t, "%~t")

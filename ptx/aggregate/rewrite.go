@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -333,8 +332,6 @@ func declared(list []ast.Stmt) int {
 func (r *rewriter) parse(text string) *ast.Func {
 	f, err := ast.Parse("aggregate", []byte(".version 6.0\n.target sm_70\n.address_size 64\n"+text))
 	if err != nil {
-		var e *ast.Error
-		errors.As(err, &e)
 		panic("aggregate: its own text does not parse: " + err.Error())
 	}
 	return f.Decls[0].(*ast.Func)
