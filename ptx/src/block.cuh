@@ -70,7 +70,6 @@ struct Word<16> {
     }
 };
 
-
 // load_wide loads count consecutive elements by the widest accesses; p is
 // aligned to their total size, or to 16 bytes if that is larger.
 template <int count, class T>

@@ -140,6 +140,9 @@ constexpr __host__ __device__ T ceil_div(T n, T d) { return n / d + (n % d != 0)
     } \
     __device__ __forceinline__ void atomic_max(type *p, type v) { \
         asm volatile("red.relaxed.gpu.global.max.u" bits " [%0], %1;" : : "l"(p), reg(v) : "memory"); \
+    } \
+    __device__ __forceinline__ void atomic_or(type *p, type v) { \
+        asm volatile("red.relaxed.gpu.global.or.b" bits " [%0], %1;" : : "l"(p), reg(v) : "memory"); \
     }
 
 PTXRUN_ORDERED(uint32_t, "32", "r")

@@ -1,5 +1,6 @@
-// Longest common subsequence by a spin-wait wavefront: a thread a cell of the
-// table, which waits until its three neighbours are there.
+// What of the longest common subsequence does not depend on the letters' width: the
+// spin-wait wavefront, which takes bytes, a thread a cell of the table that waits
+// until its three neighbours are there; and the copying of results.
 
 #include "device.cuh"
 #include "warp.cuh"

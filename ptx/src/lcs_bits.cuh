@@ -30,11 +30,6 @@ constexpr int lcs_pass_columns = 4;  // in lcs_pass
 constexpr int lcs_chunk = 32;        // columns whose carries are one word
 constexpr int lcs_ring = 512;        // columns whose match words' addresses are held
 
-// atomic_or sets bits in global memory.
-__device__ __forceinline__ void atomic_or(uint32_t *p, uint32_t v) {
-    asm volatile("red.relaxed.gpu.global.or.b32 [%0], %1;" : : "l"(p), "r"(v) : "memory");
-}
-
 // store_relaxed_if is store_relaxed without a branch.
 __device__ __forceinline__ void store_relaxed_if(unsigned keep, uint64_t *p, uint64_t v) {
     asm volatile("{\n\t.reg .pred k;\n\tsetp.ne.u32 k, %0, 0;\n\t@k st.relaxed.gpu.global.u64 [%1], %2;\n\t}"
@@ -50,7 +45,7 @@ __device__ __forceinline__ unsigned warp_slot() {
     return slot;
 }
 
-// shared_cas stores v in *p if that is 0, and returns what it was.
+// shared_cas_zero stores v in *p if that is 0, and returns what it was.
 __device__ __forceinline__ uint32_t shared_cas_zero(uint32_t *p, uint32_t v) {
     uint32_t old;
     asm volatile("atom.relaxed.cta.shared.cas.b32 %0, [%1], 0, %2;" : "=r"(old) : "r"(shared_address(p)), "r"(v) : "memory");

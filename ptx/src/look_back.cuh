@@ -11,7 +11,8 @@
 // tile, so that totals are all it needs, and those wait for nothing but loads:
 // no chain of tiles waits for each other. Totals are combined in groups of 32
 // tiles, by a tree in the group and from left to right over groups, whoever does
-// it and whenever: results do not depend on timing. Exact operators need no groups.
+// it and whenever: results do not depend on timing. Exact operators need no groups;
+// decoding's look-back has none.
 
 namespace ptxrun {
 

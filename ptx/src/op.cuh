@@ -9,8 +9,8 @@
 //     static __device__ Value combine(Value, Value);  // associative; a ⊕ b, in that order
 //
 // combine need not commute; where it does, commutes<Op> may be specialised to
-// true, which saves the work of keeping the order. A Value is default-constructible; its bytes are
-// copied, padding included.
+// true, which saves the work of keeping the order. A Value is
+// default-constructible; its bytes are copied, padding included.
 
 namespace ptxrun {
 

@@ -147,6 +147,7 @@ struct Vector<Sum<uint8_t>, uint8_t, true> : Words<uint8_t> {
         }
     }
 };
+
 // part_total combines a part's elements, of which each lane holds its vectors.
 template <class Op, class In>
 __device__ __forceinline__ typename Op::Value part_total(const Vector<Op, In> (&v)[pass_rows]) {

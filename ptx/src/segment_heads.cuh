@@ -60,10 +60,6 @@ __device__ __forceinline__ void segment_heads(const typename By::Key *keys, uint
     if (lane % (32 / vw) == 0 && at < n) bits[at / 32] = b;
 }
 
-__device__ __forceinline__ void atomic_or(uint32_t *p, uint32_t v) {
-    asm volatile("red.relaxed.gpu.global.or.b32 [%0], %1;" : : "l"(p), "r"(v) : "memory");
-}
-
 // segment_offsets sets the bits of segments that begin at offsets, of which
 // there are count: the first 0, the last n, none less than the one before. Where
 // that is not so it sets *bad. Both are zero before. Lanes whose bits are in the
@@ -75,7 +71,7 @@ __device__ __forceinline__ void segment_offsets(const I *offsets, uint64_t count
     const bool there = i < count;
     const uint64_t offset = there ? offsets[i] : n;
     const uint64_t next = i + 1 < count ? offsets[i + 1] : n;
-    if (there && (offset > next || (i == 0 && offset != 0) || (i + 1 == count && offset != n))) atomic_or(bad, 1);
+    if (there && (offset > next || (i == 0 && offset != 0) || (i + 1 == count && offset != n))) atomic_or(bad, 1u);
 
     const uint64_t at = offset - reverse;  // beyond n if there is nothing before
     const bool inside = there && at < n;
