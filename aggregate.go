@@ -453,7 +453,10 @@ func (a *Aggregator) blame(r *recording, err error) error {
 	c.Kernel = a.kernel.Name()
 	if c.At != nil && a.c.coarse == 1 && r.blocks <= a.maxGrid {
 		block := uint64(c.At.X)
-		child := sort.Search(r.children, func(i int) bool { return binary.LittleEndian.Uint64(r.starts[8*i:]) > block }) - 1
+		child := int(block / r.each)
+		if r.unequal {
+			child = sort.Search(r.children, func(i int) bool { return binary.LittleEndian.Uint64(r.starts[8*i:]) > block }) - 1
+		}
 		if child >= 0 {
 			return childError(&c, int64(child), r.configs.config(child))
 		}
@@ -463,10 +466,7 @@ func (a *Aggregator) blame(r *recording, err error) error {
 
 // submit copies a recording to the device and launches it, without waiting.
 func (a *Aggregator) submit(s *Stream, r *recording) error {
-	pieces := [][]byte{r.configs.data, nil}
-	if r.unequal {
-		pieces[1] = r.starts
-	}
+	pieces := [][]byte{r.configs.data, r.starts}
 	for i := range r.args {
 		pieces = append(pieces, r.args[i].data)
 	}
@@ -505,23 +505,27 @@ func (a *Aggregator) submit(s *Stream, r *recording) error {
 // in as many launches as the device's grids make it. c is the largest of the
 // children's blocks, in one dimension.
 func (k *Kernel) launchBlocks(s *Stream, l *aggregate.Launch, first, end uint64, c driver.Config, coarse int) error {
-	if err := k.allow(c.Shared); err != nil {
-		return err
-	}
-	c.Block.X = (c.Block.X + 31) &^ 31
 	limit := uint64(s.rt.dev.Info().MaxGridX) * uint64(coarse)
 	for l.First = first; l.First < end; l.First = l.End {
 		l.End = l.First + min(end-l.First, limit)
 		c.Grid = driver.D1(uint32(ceilDiv(int64(l.End-l.First), int64(coarse))))
-		c.N = int64(l.Children)
-		args := l.Pack()
-		err := s.s.Launch(k.k, c, args)
-		args.Release()
-		if err != nil {
+		if err := k.launchOne(s, l, c); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// launchOne is a launch of an aggregated entry.
+func (k *Kernel) launchOne(s *Stream, l *aggregate.Launch, c driver.Config) error {
+	if err := k.allow(c.Shared); err != nil {
+		return err
+	}
+	c.Block.X = (c.Block.X + 31) &^ 31
+	c.N = int64(l.Children)
+	args := l.Pack()
+	defer args.Release()
+	return s.s.Launch(k.k, c, args)
 }
 
 // Close flushes what is recorded, waits for all flushes, and unloads the

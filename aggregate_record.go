@@ -64,10 +64,11 @@ type recording struct {
 	children int
 	configs  column
 	args     []column
-	starts   []byte // uint64 each: the blocks of the children before
 	blocks   uint64
-	each     uint64 // blocks of the first child
-	unequal  bool
+	each     uint64        // blocks of the first child
+	like     driver.Config // of the first child
+	unequal  bool          // a child has other than each blocks
+	starts   []byte        // if unequal, uint64 each: the blocks of the children before
 	threads  uint64
 	shared   int64
 	config   [aggregate.ConfigBytes]byte
@@ -91,15 +92,24 @@ func (r *recording) reset() {
 func (r *recording) add(c *driver.Config, n uint64, types []accepted, args []any) {
 	i := r.children
 	if i == 0 {
-		r.each = n
+		r.each, r.like = n, *c
 	}
-	r.unequal = r.unequal || n != r.each
-	aggregate.PutConfig(r.config[:], *c)
-	r.configs.add(i, r.config[:])
+	if i == 0 || r.configs.varies || *c != r.like {
+		aggregate.PutConfig(r.config[:], *c)
+		r.configs.add(i, r.config[:])
+	}
 	for k := range args {
 		r.args[k].add(i, argumentOf(args[k], types[k].kind, r.args[k].size))
 	}
-	r.starts = binary.LittleEndian.AppendUint64(r.starts, r.blocks)
+	if !r.unequal && n != r.each {
+		r.unequal = true
+		for k := range uint64(i) {
+			r.starts = binary.LittleEndian.AppendUint64(r.starts, k*r.each)
+		}
+	}
+	if r.unequal {
+		r.starts = binary.LittleEndian.AppendUint64(r.starts, r.blocks)
+	}
 	r.blocks += n
 	r.threads = max(r.threads, c.Block.Count())
 	r.shared = max(r.shared, c.Shared)
