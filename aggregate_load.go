@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/internal/twin"
 	"github.com/ptxrun/ptxrun/ptx/aggregate"
 )
 
@@ -84,19 +85,19 @@ func (m *Module) withAggregated(kernels []string) (driver.Image, error) {
 
 // aggregatedTwin is the Go form of an aggregated entry: the kernel's twin, once
 // for each child.
-func aggregatedTwin(twin driver.Twin, e *aggregate.Entry) driver.Twin {
+func aggregatedTwin(kernel driver.Twin, e *aggregate.Entry) driver.Twin {
 	return func(l *driver.TwinLaunch) error {
 		g := aggregate.Unpack(&l.Args, len(e.Params))
 		at := func(c aggregate.Column, child int64, size int) ([]byte, error) {
 			return l.Mem.Resolve(c.Base+driver.Ptr(child*int64(c.Stride)), int64(size))
 		}
 		end := g.End
-		if g.Limit != 0 {
-			limit, err := driver.Slice[uint64](l.Mem, g.Limit, 1)
+		if t := &g.Taking; t.Queue != 0 {
+			n, err := twin.TakeQueue(l, t, end)
 			if err != nil {
 				return err
 			}
-			end = min(end, limit[0])
+			end = n
 		}
 		var block uint64
 		for child := int64(0); block < end && (g.Owners != 0 || child < int64(g.Children)); child++ {
@@ -119,7 +120,7 @@ func aggregatedTwin(twin driver.Twin, e *aggregate.Entry) driver.Twin {
 				}
 				a.Bytes(b, p.Align)
 			}
-			err = twin(&driver.TwinLaunch{Config: c, Args: a.Reader(), Mem: l.Mem, Parallel: l.Parallel})
+			err = kernel(&driver.TwinLaunch{Config: c, Args: a.Reader(), Mem: l.Mem, Parallel: l.Parallel})
 			a.Release()
 			if err != nil {
 				return childError(err, child, c)

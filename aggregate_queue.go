@@ -1,9 +1,10 @@
 package ptxrun
 
 import (
-	"cmp"
 	"errors"
 	"sync"
+	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/ptxrun/ptxrun/driver"
@@ -28,26 +29,31 @@ type Queue struct {
 	closed bool
 	header *Buffer[queueHeader]
 	empty  *Buffer[queueHeader] // one for each side
-	sides  [2]queueSide         // children run from one and record to the other
-	side   int                  // that is recorded to
-	room   int64                // blocks whose owners a side has memory for
+	gates  *Buffer[byte]
+	sides  [2]queueSide // children run from one and record to the other
+	side   int          // that is recorded to
+	room   int64        // blocks whose owners a side has memory for
 
-	seen  driver.HostMemory // a takenQueue
-	ready driver.Event      // seen is valid
+	seen driver.HostMemory // see aggregate.Taking
+	mark uint32            // of the last launch
 
-	stream *Stream      // of the last launch
-	behind driver.Event // what that has left in the stream
+	stream  *Stream      // of the last launch
+	started *Stream      // of a Start without its Wait
+	behind  driver.Event // what that stream had when another was used
 
 	// last is the shape of the last launch, which the next is made with ahead of
 	// what it needs being known.
 	last launchShape
 }
 
-// queueHeader, takenQueue and childGroup are in aggregate.cuh.
+// queueHeader and childGroup are in aggregate.cuh.
 type (
 	queueHeader = twin.ChildQueue
-	takenQueue  = twin.TakenQueue
-	childGroup  struct {
+	takenQueue  struct {
+		queueHeader
+		ahead, _ uint32 // blocks that the launch ahead runs
+	}
+	childGroup struct {
 		First, Blocks          uint64
 		Count, Threads, Shared uint32
 		_                      uint32
@@ -60,7 +66,6 @@ type queueSide struct {
 	starts        *Buffer[uint64]
 	groups        *Buffer[childGroup]
 	owners        *Buffer[uint32]
-	taken         *Buffer[takenQueue]
 }
 
 // launchShape is a launch of so many blocks; of none where there was none.
@@ -78,13 +83,16 @@ const (
 	// mostAhead is the blocks of a launch ahead: they run for longer than the host
 	// takes to see what was recorded, and take little time if they have nothing to do.
 	mostAhead = 1 << 16
+	// spinning is how long the host only looks at memory for what was recorded.
+	spinning = 50 * time.Microsecond
 )
 
 // NewQueue returns an empty queue for up to capacity children at a time. It takes
 // twice 104 bytes and the kernel's parameters for each, more where children have more
 // than 8 blocks on average. Close it.
 //
-// Errors: ErrInvalidValue for a capacity that is not in [1, 2^31), ErrOutOfMemory,
+// Errors: ErrInvalidValue for a capacity that is not in [1, 2^31), ErrNotSupported for
+// a kernel that is compiled for an architecture before sm_70, ErrOutOfMemory,
 // ErrClosed.
 func (a *Aggregator) NewQueue(capacity int) (*Queue, error) {
 	const op = "Aggregator.NewQueue"
@@ -98,6 +106,9 @@ func (a *Aggregator) NewQueue(capacity int) (*Queue, error) {
 	if capacity < 1 || capacity > maxChildren {
 		return nil, driver.Errorf(op, driver.ErrInvalidValue, "a capacity of %d", capacity)
 	}
+	if !a.launch.entry.Ahead {
+		return nil, driver.Errorf(op, driver.ErrNotSupported, "kernel %s is compiled for an architecture before sm_70", a.kernel.Name())
+	}
 	q := &Queue{a: a, capacity: int64(capacity), room: min(int64(capacity)*roomForChild, mostRoom)}
 	align := int64(1)
 	for _, p := range a.kernel.entry.Params {
@@ -107,6 +118,9 @@ func (a *Aggregator) NewQueue(capacity int) (*Queue, error) {
 	err := q.alloc()
 	if err == nil {
 		err = a.rt.onStream(op, func(s *Stream) error {
+			if err := s.s.Fill(q.gates.Ptr(), 0, aggregate.GateBytes); err != nil {
+				return err
+			}
 			if err := q.reset(s); err != nil {
 				return err
 			}
@@ -144,16 +158,14 @@ func (q *Queue) alloc() (err error) {
 		if s.owners, err = NewBuffer[uint32](rt, int(q.room)); err != nil {
 			return err
 		}
-		if s.taken, err = NewBuffer[takenQueue](rt, 1); err != nil {
-			return err
-		}
 	}
-	if q.seen, err = rt.dev.AllocHost(int64(unsafe.Sizeof(takenQueue{}))); err != nil {
+	if q.gates, err = NewBuffer[byte](rt, aggregate.GateBytes); err != nil {
 		return err
 	}
-	if q.ready, err = rt.dev.NewEvent(false); err != nil {
+	if q.seen, err = rt.dev.AllocHost(8 * aggregate.SeenWords); err != nil {
 		return err
 	}
+	clear(q.seen.Bytes)
 	q.behind, err = rt.dev.NewEvent(false)
 	return err
 }
@@ -167,21 +179,19 @@ func (q *Queue) free() error {
 	}
 	free(q.header, q.header != nil)
 	free(q.empty, q.empty != nil)
+	free(q.gates, q.gates != nil)
 	for _, s := range q.sides {
 		free(s.configs, s.configs != nil)
 		free(s.args, s.args != nil)
 		free(s.starts, s.starts != nil)
 		free(s.groups, s.groups != nil)
 		free(s.owners, s.owners != nil)
-		free(s.taken, s.taken != nil)
 	}
 	if q.seen.Ptr != 0 {
 		errs = append(errs, q.a.rt.dev.FreeHost(q.seen))
 	}
-	for _, e := range []driver.Event{q.ready, q.behind} {
-		if e != nil {
-			errs = append(errs, e.Close())
-		}
+	if q.behind != nil {
+		errs = append(errs, q.behind.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -211,23 +221,10 @@ func (q *Queue) reset(s *Stream) error {
 
 // Launch waits for the stream's earlier work, a parent, and launches the children
 // that it has recorded, which it does not wait for. It returns their number. The
-// queue is empty then, ready for what the children record.
+// queue is empty then, ready for what the children record. It is [Queue.Start] and
+// [Queue.Wait].
 //
-// From its second use on it makes a launch like the last before it has seen what is
-// recorded, and another for what that is too small for: the children need not wait
-// for the host, and are the sooner done the more alike successive launches are. That
-// launch may stay in the stream after Launch returns 0, where it does nothing. When
-// the queue is used with another stream, that waits for what the last has left in its
-// own.
-//
-// Errors: ErrTooSmall, with the capacity needed in Error.Need, if more children
-// were recorded than the queue holds; ErrArguments if the parent records the
-// arguments of another kernel, or was compiled with another version of aggregate.cuh;
-// ErrInvalidValue, with the thread of the parent and what it asked for, if a child
-// has a grid, a block or shared memory that the kernel and the device do not take;
-// those of the parent. No child is launched then, and the queue is empty. ErrClosed
-// for a queue or an aggregator that is closed: what was recorded is never launched
-// then.
+// Errors: those of both.
 func (q *Queue) Launch(s *Stream) (int64, error) {
 	return q.take("Queue.Launch", s, true, q.launch)
 }
@@ -237,54 +234,123 @@ func (q *Queue) LaunchEach(s *Stream) (int64, error) {
 	return q.take("Queue.LaunchEach", s, false, q.launchEach)
 }
 
-// take empties the queue and has its children launched from the side that they were
-// recorded to. Where a launch ahead is wanted, launch is told how many of their blocks
-// that has run.
-func (q *Queue) take(op string, s *Stream, wanted bool, launch func(s *Stream, side *queueSide, h *queueHeader, done uint64) error) (int64, error) {
+// Start gives the stream, behind its earlier work, a launch of the children that
+// this records, and waits for nothing. That is made like the last one, before it is
+// seen what is recorded: the more alike successive launches are, the more of the
+// children it runs, of a queue's first use none. The others are launched by
+// [Queue.Wait], which must follow, before the stream is closed. Between the two
+// nothing but the children records to the queue. When the queue is used with another
+// stream, that waits for what the last one has.
+//
+// Errors: ErrNotReady for a second Start without a Wait; ErrClosed for a queue or an
+// aggregator that is closed: what was recorded is never launched then; those of the
+// launch, after which the queue is empty.
+func (q *Queue) Start(s *Stream) error {
+	const op = "Queue.Start"
+	return q.locked(op, func() error {
+		return q.on(op, s, func() error { return q.start(op, s, q.last) })
+	})
+}
+
+// Wait waits until the work before Start, a parent, is complete, and launches those
+// of the children that Start's launch is too small for, behind what the stream was
+// given meanwhile. It returns the number of all. The queue is empty then, ready for
+// what the children record.
+//
+// Errors: ErrTooSmall, with the capacity needed in Error.Need, if more children
+// were recorded than the queue holds; ErrArguments if the parent records the
+// arguments of another kernel, or was compiled with another version of aggregate.cuh;
+// ErrInvalidValue, with the thread of the parent and what it asked for, if a child
+// has a grid, a block or shared memory that the kernel and the device do not take;
+// those of the parent. No child is launched then, and the queue is empty.
+// ErrNotReady without a Start; ErrClosed.
+func (q *Queue) Wait() (children int64, err error) {
+	const op = "Queue.Wait"
+	err = q.locked(op, func() error {
+		s := q.started
+		if s == nil {
+			return driver.Errorf(op, driver.ErrNotReady, "there was no Start")
+		}
+		return q.on(op, s, func() (err error) {
+			children, err = q.finish(op, s, q.launch)
+			return err
+		})
+	})
+	return children, err
+}
+
+// launcher launches the children that side holds, of whose blocks the first are done.
+type launcher func(s *Stream, side *queueSide, h *queueHeader, done uint64) error
+
+// take is Start and Wait, with a launch ahead only if that is wanted.
+func (q *Queue) take(op string, s *Stream, ahead bool, launch launcher) (children int64, err error) {
+	err = q.locked(op, func() error {
+		return q.on(op, s, func() (err error) {
+			var shape launchShape
+			if ahead {
+				shape = q.last
+			}
+			if err = q.start(op, s, shape); err == nil {
+				children, err = q.finish(op, s, launch)
+			}
+			return err
+		})
+	})
+	return children, err
+}
+
+// locked calls f while nobody else uses the queue, and it is open.
+func (q *Queue) locked(op string, f func() error) error {
 	if q == nil || q.a == nil {
-		return 0, driver.Errorf(op, driver.ErrNil, "queue")
-	}
-	if err := s.begin(op); err != nil {
-		return 0, err
-	}
-	defer s.end()
-	if s.rt != q.a.rt {
-		return 0, driver.Errorf(op, driver.ErrWrongDevice, "stream")
+		return driver.Errorf(op, driver.ErrNil, "queue")
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return 0, driver.Errorf(op, driver.ErrClosed, "queue")
+		return driver.Errorf(op, driver.ErrClosed, "queue")
 	}
 	if err := q.a.hold(op); err != nil {
-		return 0, err
+		return err
 	}
 	defer q.a.running.Done()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var ahead launchShape
-	if wanted {
-		ahead = q.last
-	}
-	if q.stream != nil && q.stream != s {
-		if err := s.s.Wait(q.behind); err != nil {
-			return 0, named(op, err)
-		}
-	}
-	q.stream = s
-	children, err := q.launchTaken(op, s, ahead, launch)
-	return children, cmp.Or(err, named(op, s.s.Record(q.behind)))
+	return f()
 }
 
-// launchTaken is take once what others use is waited for and locked.
-func (q *Queue) launchTaken(op string, s *Stream, ahead launchShape, launch func(s *Stream, side *queueSide, h *queueHeader, done uint64) error) (int64, error) {
-	taken, err := q.empties(s, ahead)
-	if err != nil {
-		// What comes next in the stream finds neither the error nor what was recorded.
-		_ = s.s.Synchronize()
-		return 0, errors.Join(named(op, err), q.reset(s))
+// on calls f while nobody else uses the stream, and it is open.
+func (q *Queue) on(op string, s *Stream, f func() error) error {
+	if err := s.begin(op); err != nil {
+		return err
 	}
-	h, side := &taken.ChildQueue, &q.sides[q.side]
+	defer s.end()
+	if s.rt != q.a.rt {
+		return driver.Errorf(op, driver.ErrWrongDevice, "stream")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f()
+}
+
+func (q *Queue) start(op string, s *Stream, shape launchShape) error {
+	if q.started != nil {
+		return driver.Errorf(op, driver.ErrNotReady, "a Start without its Wait")
+	}
+	if err := q.follow(s); err != nil {
+		return named(op, err)
+	}
+	if err := q.launchAhead(s, shape); err != nil {
+		return q.failed(op, s, err)
+	}
+	q.started = s
+	return nil
+}
+
+func (q *Queue) finish(op string, s *Stream, launch launcher) (int64, error) {
+	q.started = nil
+	taken, err := q.look(s)
+	if err != nil {
+		return 0, q.failed(op, s, err)
+	}
+	h, side := &taken.queueHeader, &q.sides[q.side]
 	q.side = 1 - q.side
 	if h.Count == 0 && h.Wrong == 0 {
 		return 0, nil
@@ -292,43 +358,82 @@ func (q *Queue) launchTaken(op string, s *Stream, ahead launchShape, launch func
 	if err := q.check(op, s, side, h); err != nil {
 		return 0, err
 	}
-	done := uint64(0)
-	if taken.End > 0 {
-		done = min(ahead.blocks, h.Blocks)
-	}
-	if err := launch(s, side, h, done); err != nil {
+	if err := launch(s, side, h, uint64(taken.ahead)); err != nil {
 		return 0, named(op, err)
 	}
 	return int64(h.Count), nil
 }
 
-// empties has the device empty the queue and make the launch ahead, and returns
-// what was recorded once the host can see it.
-func (q *Queue) empties(s *Stream, ahead launchShape) (taken takenQueue, err error) {
-	k, err := s.rt.kernel("aggregate_queue", "queue_take")
-	if err != nil {
-		return taken, err
-	}
-	side := &q.sides[q.side]
-	next := q.empty.Ptr() + driver.Ptr((1-q.side)*int(unsafe.Sizeof(queueHeader{})))
-	// Without a launch ahead its threads are 0, which are too few for any child.
-	a := driver.NewArgs().Ptr(q.header.Ptr()).Ptr(next).Ptr(side.taken.Ptr()).Ptr(q.seen.Ptr).Uint32(ahead.threads).Uint32(ahead.shared)
-	if err := s.launch(k, 1, 1, a); err != nil {
-		return taken, err
-	}
-	if err := s.s.Record(q.ready); err != nil {
-		return taken, err
-	}
-	if ahead.blocks > 0 {
-		limit := side.taken.Ptr() + driver.Ptr(unsafe.Offsetof(taken.End))
-		if err := q.launchOwned(s, side, ahead, 0, limit); err != nil {
-			return taken, err
+// failed empties the queue: what comes next in the stream finds neither the error
+// nor what was recorded.
+func (q *Queue) failed(op string, s *Stream, err error) error {
+	_ = s.s.Synchronize()
+	return errors.Join(named(op, err), q.reset(s))
+}
+
+// follow makes s, from now on the queue's stream, wait for what the last one has.
+func (q *Queue) follow(s *Stream) error {
+	if q.stream != nil && q.stream != s {
+		// One that is closed was waited for.
+		if err := q.stream.s.Record(q.behind); err == nil {
+			if err := s.s.Wait(q.behind); err != nil {
+				return err
+			}
+		} else if !errors.Is(err, driver.ErrClosed) {
+			return err
 		}
 	}
-	if err := q.ready.Synchronize(); err != nil {
-		return taken, err
+	q.stream = s
+	return nil
+}
+
+// launchAhead makes a launch that empties the queue and runs as many of its
+// children's blocks as the shape has, which may be none.
+func (q *Queue) launchAhead(s *Stream, shape launchShape) error {
+	q.mark++
+	l := q.owned(&q.sides[q.side])
+	l.End = shape.blocks
+	l.Taking = aggregate.Taking{Queue: q.header.Ptr(), Empty: q.empty.Ptr() + driver.Ptr((1-q.side)*int(unsafe.Sizeof(queueHeader{}))),
+		Gates: q.gates.Ptr(), Seen: q.seen.Ptr, Mark: q.mark}
+	c := driver.Config{Grid: driver.D1(1), Block: driver.D1(1), Shared: int64(shape.shared)}
+	if shape.blocks > 0 {
+		c.Grid.X, c.Block.X = uint32(ceilDiv(int64(shape.blocks), int64(q.a.c.coarse))), shape.threads
+	} else if q.fixed() {
+		c.Block.X = uint32(q.a.kernel.entry.Block.Count())
 	}
-	return *(*takenQueue)(unsafe.Pointer(unsafe.SliceData(q.seen.Bytes))), nil
+	return q.a.launch.launchOne(s, &l, c)
+}
+
+// look returns what the queue held once all of it has the mark. It does not wait
+// for an event, which takes longer.
+func (q *Queue) look(s *Stream) (taken takenQueue, err error) {
+	seen := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(q.seen.Bytes))), aggregate.SeenWords)
+	words := (*[unsafe.Sizeof(taken) / 4]uint32)(unsafe.Pointer(&taken))
+	start, complete := time.Now(), false
+	for i := range seen {
+		for {
+			v := atomic.LoadUint64(&seen[i])
+			if uint32(v>>32) == q.mark {
+				words[i] = uint32(v)
+				break
+			}
+			if complete {
+				return taken, driver.Errorf("", driver.ErrLaunchFailed, "the queue was not taken")
+			}
+			waited := time.Since(start)
+			if waited < spinning {
+				continue
+			}
+			// The device may have failed, or have much to do.
+			if complete, err = s.s.Query(); err != nil {
+				return taken, err
+			}
+			if !complete {
+				time.Sleep(min(waited/8, time.Millisecond))
+			}
+		}
+	}
+	return taken, nil
 }
 
 // check refuses what cannot be launched whole.
@@ -387,7 +492,7 @@ func (q *Queue) launch(s *Stream, side *queueSide, h *queueHeader, done uint64) 
 		return q.launchSearched(s, side, h)
 	}
 	shape := launchShape{h.Blocks, h.Threads, h.Shared}
-	if err := q.launchOwned(s, side, shape, done, 0); err != nil {
+	if err := q.launchOwned(s, side, shape, done); err != nil {
 		return err
 	}
 	if !q.fixed() { // whose children are looked at first
@@ -399,10 +504,16 @@ func (q *Queue) launch(s *Stream, side *queueSide, h *queueHeader, done uint64) 
 
 // launchOwned launches the blocks from first on of children of one kernel, whose
 // owners are known, as one.
-func (q *Queue) launchOwned(s *Stream, side *queueSide, shape launchShape, first uint64, limit driver.Ptr) error {
-	l := q.columns(side, 0)
-	l.Starts, l.Owners, l.Limit = side.starts.Ptr(), side.owners.Ptr(), limit
+func (q *Queue) launchOwned(s *Stream, side *queueSide, shape launchShape, first uint64) error {
+	l := q.owned(side)
 	return q.a.launch.launchBlocks(s, &l, first, shape.blocks, driver.Config{Block: driver.D1(shape.threads), Shared: int64(shape.shared)}, q.a.c.coarse)
+}
+
+// owned are the children of one kernel, whose owners are known.
+func (q *Queue) owned(side *queueSide) aggregate.Launch {
+	l := q.columns(side, 0)
+	l.Starts, l.Owners = side.starts.Ptr(), side.owners.Ptr()
+	return l
 }
 
 // columns are where the children from one on lie.

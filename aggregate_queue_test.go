@@ -229,6 +229,52 @@ func TestQueueAhead(t *testing.T) {
 	})
 }
 
+// TestQueueStart has the children of a second, equal parent complete before Wait, and
+// those that the launch ahead is too small for after it.
+func TestQueueStart(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		m := loadParents(t, rt)
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		a, err := rt.Aggregate(kernelOf(t, m, "add"))
+		require.NoError(t, err)
+		q, err := a.NewQueue(64)
+		require.NoError(t, err)
+		_, err = q.Wait()
+		require.ErrorIs(t, err, driver.ErrNotReady)
+		for _, c := range []struct {
+			n, blocks int
+			ahead     int // children that are done before Wait
+		}{{40, 2, 0}, {40, 2, 40}, {60, 2, 40}, {20, 2, 20}} {
+			out := newGuarded[uint32](t, s, 4*c.n*c.blocks, 0)
+			require.NoError(t, s.s.Fill(out.Ptr(), 0, 4*out.n))
+			require.NoError(t, s.Launch(kernelOf(t, m, "parent_even"), driver.Config{Grid: driver.D1(2), Block: driver.D1(32)}, q.Ptr(), out.Ptr(), uint32(c.n), uint32(c.blocks)))
+			require.NoError(t, q.Start(s))
+			require.ErrorIs(t, q.Start(s), driver.ErrNotReady)
+			_, err = q.LaunchEach(s)
+			require.ErrorIs(t, err, driver.ErrNotReady)
+			want := evenChildren(c.n, c.blocks)
+			before, written, all := make([]uint32, len(want)), 0, 0
+			require.NoError(t, s.s.CopyToHost(bytesOf(before), out.Ptr()))
+			for i, v := range before {
+				written += min(int(v), 1)
+				all += min(int(want[i]), 1)
+			}
+			require.Equal(t, c.ahead > 0, written > 0, "%v", c)
+			require.Equal(t, c.ahead == c.n, written == all, "%v", c)
+			n, err := q.Wait()
+			require.NoError(t, err)
+			require.EqualValues(t, c.n, n)
+			requireSame(t, want, out.check(t, s, ""), "%v", c)
+		}
+		require.NoError(t, q.Start(s))
+		require.NoError(t, s.Close())
+		_, err = q.Wait()
+		require.ErrorIs(t, err, driver.ErrClosed)
+		closeAll(t, q, a, m)
+	})
+}
+
 // TestQueueBetweenStreams goes to another stream while, in the first, the launch ahead
 // of a Launch that found nothing is still on its way: it finds nothing later either.
 func TestQueueBetweenStreams(t *testing.T) {

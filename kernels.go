@@ -514,17 +514,6 @@ func runEndModule() ModuleSpec {
 	}
 }
 
-// queueModule is what is launched between a parent and its children.
-func queueModule() ModuleSpec {
-	return ModuleSpec{
-		Name: "aggregate_queue", Source: "aggregate_queue.cu", Targets: targets("aggregate_queue"),
-		Kernels: []KernelSpec{
-			// queue, empty, taken, seen, threads, shared
-			{Name: "queue_take", Params: []ParamKind{ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamU32, ParamU32}, Block: 32, Twin: twin.QueueTake},
-		},
-	}
-}
-
 // reduceKernel is a reduction of runs; params are its own.
 func reduceKernel(name string, t driver.Twin, params ...ParamKind) KernelSpec {
 	// values, lengths, n, chunk, …
@@ -748,7 +737,7 @@ var moduleTable = slices.Concat(
 	integerRunsModules[int8](typeI8), integerRunsModules[int16](typeI16), integerRunsModules[int32](typeI32), integerRunsModules[int64](typeI64),
 	floatRunsModules[float32](typeF32), floatRunsModules[float64](typeF64),
 	[]ModuleSpec{runEndModule()},
-	[]ModuleSpec{rleIndexModule(), segmentModule(), lcsModule(), queueModule()},
+	[]ModuleSpec{rleIndexModule(), segmentModule(), lcsModule()},
 	[]ModuleSpec{lcsWidthModule[uint8](typeU8), lcsWidthModule[uint16](typeU16), lcsWidthModule[uint32](typeU32), lcsWidthModule[uint64](typeU64)},
 )
 

@@ -107,13 +107,14 @@ func aggFigures(b *bencher) {
 	b.figure("agg/small1000", b.aggSmall)
 	for _, n := range []int{1024, 16384, 131072} {
 		id := fmt.Sprintf("agg/cdp/%d", n)
-		b.figure(id, func() error { return b.aggIrregular(id, "parent_grid", n, false) })
+		b.figure(id, func() error { return b.aggIrregular(id, "parent_grid", n, n <= mostHeld, false) })
 	}
+	b.figure("agg/call/1024", func() error { return b.aggIrregular("agg/call/1024", "parent_grid", 1024, false, false) })
 	for _, granularity := range []string{"block", "warp"} {
 		id := "agg/" + granularity + "/16384"
-		b.figure(id, func() error { return b.aggIrregular(id, "parent_"+granularity, 16384, false) })
+		b.figure(id, func() error { return b.aggIrregular(id, "parent_"+granularity, 16384, false, false) })
 	}
-	b.figure("agg/hand/131072", func() error { return b.aggIrregular("agg/hand/131072", "parent_grid", 131072, true) })
+	b.figure("agg/hand/131072", func() error { return b.aggIrregular("agg/hand/131072", "parent_grid", 131072, false, true) })
 	if b.rt.Info().Kind == driver.KindCPU {
 		fmt.Fprintln(b.log, "agg/prologue, agg/examples and agg/plain: not on the cpu device, which executes no PTX")
 		return
@@ -366,9 +367,14 @@ func (b *bencher) aggPrologue() (err error) {
 // coarsening is how many of their blocks a block of irregular children takes.
 const coarsening = 4
 
-// aggIrregular launches the children of n parents of a kernel, with the hand-written kernels
-// beside it if byHand is set.
-func (b *bencher) aggIrregular(id, parentName string, n int, byHand bool) (err error) {
+// mostHeld is the parents whose children a launch ahead runs all of. Then the host
+// has nothing to do until they are done, and the stream is held as for other figures.
+const mostHeld = 1024
+
+// aggIrregular launches the children of n parents of a kernel: as a whole call, or if
+// held is set as what the device does for it, with the hand-written kernels beside it
+// if byHand is set.
+func (b *bencher) aggIrregular(id, parentName string, n int, held, byHand bool) (err error) {
 	n = max(n>>b.scale, 1)
 	c, err := b.openChildren()
 	if err != nil {
@@ -398,16 +404,28 @@ func (b *bencher) aggIrregular(id, parentName string, n int, byHand bool) (err e
 	for i := range n {
 		threads += uint64(childSize(uint64(i)))
 	}
-	f := figure{id: id, n: int64(n), amount: 4 * float64(threads), unit: "GB/s", slots: 1, batch: 1, waits: true, call: func(int) error {
-		if err := b.s.Launch(parent, over, q.Ptr(), out, uint32(n)); err != nil {
-			return err
-		}
-		launched, err := q.Launch(b.s)
+	counted := func(launched int64, err error) error {
 		if err == nil && launched != int64(n) {
 			err = fmt.Errorf("%d children, want %d", launched, n)
 		}
 		return err
+	}
+	f := figure{id: id, n: int64(n), amount: 4 * float64(threads), unit: "GB/s", slots: 1, batch: 1, waits: true, call: func(int) error {
+		if err := b.s.Launch(parent, over, q.Ptr(), out, uint32(n)); err != nil {
+			return err
+		}
+		return counted(q.Launch(b.s))
 	}}
+	if held {
+		f.waits = false
+		f.call = func(int) error {
+			if err := b.s.Launch(parent, over, q.Ptr(), out, uint32(n)); err != nil {
+				return err
+			}
+			return q.Start(b.s)
+		}
+		f.end = func() error { return counted(q.Wait()) }
+	}
 	run := func() (float64, error) {
 		if err := repoison(b, out); err != nil {
 			return 0, err
@@ -416,8 +434,13 @@ func (b *bencher) aggIrregular(id, parentName string, n int, byHand bool) (err e
 		if err != nil {
 			return 0, err
 		}
+		if f.end != nil { // what is timed has run all children
+			if err := errors.Join(repoison(b, out), f.call(0)); err != nil {
+				return 0, err
+			}
+		}
 		got := make([]uint32, n*childRoom)
-		if err := out.CopyTo(b.s, got); err != nil {
+		if err := errors.Join(out.CopyTo(b.s, got), f.ended()); err != nil {
 			return 0, err
 		}
 		const untouched = poison<<24 | poison<<16 | poison<<8 | poison

@@ -29,7 +29,7 @@ var published = []string{
 	"lcs/spin-wait/1000", "lcs/spin-wait/16384", "lcs/tiled/16384",
 	"lcs/pair/4/2^20", "lcs/pair/256/2^20", "lcs/pair/256/10^4", "lcs/tokens/10^5", "lcs/string/4/2^20",
 	"lcs/all/1000", "lcs/all/100", "lcs/cpu",
-	"agg/rewrite", "agg/small1000", "agg/cdp/1024", "agg/cdp/16384", "agg/cdp/131072", "agg/block/16384", "agg/warp/16384", "agg/hand/131072",
+	"agg/rewrite", "agg/small1000", "agg/cdp/1024", "agg/cdp/16384", "agg/cdp/131072", "agg/call/1024", "agg/block/16384", "agg/warp/16384", "agg/hand/131072",
 }
 
 // A whole run, with a peer, on sizes that take seconds. Buffers that are left

@@ -41,6 +41,7 @@ type figure struct {
 	batch  int  // calls between two events
 	waits  bool // the host waits for the device within a call
 	call   func(slot int) error
+	end    func() error // after each batch, once its work is complete and timed; or nil
 }
 
 // all runs every group of figures and returns what could be measured.
@@ -139,6 +140,9 @@ func (b *bencher) measure(f figure) (float64, error) {
 		if err := f.call(slot); err != nil {
 			return 0, err
 		}
+		if err := f.ended(); err != nil {
+			return 0, err
+		}
 	}
 	if err := b.s.Synchronize(); err != nil {
 		return 0, err
@@ -191,8 +195,18 @@ func (b *bencher) once(f figure, slot *int) (ms float64, late bool, err error) {
 	if err := b.stop.Synchronize(); err != nil {
 		return 0, false, err
 	}
+	if err := f.ended(); err != nil {
+		return 0, false, err
+	}
 	ms, err = b.stop.Since(b.start)
 	return ms / float64(f.batch), late, err
+}
+
+func (f *figure) ended() error {
+	if f.end == nil {
+		return nil
+	}
+	return f.end()
 }
 
 // holdFor keeps the stream busy for a while.

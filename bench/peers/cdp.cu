@@ -52,7 +52,7 @@ static void children_figure(uint32_t parents) {
     DeviceArray<uint32_t> out(size_t(n) * room);
     CHECK(cudaMemset(out, poison, size_t(n) * room * sizeof(uint32_t)));
     Figure f;
-    f.id = id, f.n = n, f.amount = 4 * double(threads), f.unit = "GB/s", f.waits = true;
+    f.id = id, f.n = n, f.amount = 4 * double(threads), f.unit = "GB/s";
     const double ms = measure(f, [&](size_t) {
         parent<<<(n + 255) / 256, 256>>>(out, n);
         LAUNCHED();

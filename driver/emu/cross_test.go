@@ -123,8 +123,6 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 	switch {
 	case n == 0:
 		return nil
-	case part[0] == "queue":
-		return queueCrossings(uint64(n))
 	case part[0] == "scan":
 		op, typ := part[2], part[len(part)-1]
 		size := m.ValueSize

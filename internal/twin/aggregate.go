@@ -1,8 +1,14 @@
 package twin
 
-import "github.com/ptxrun/ptxrun/driver"
+import (
+	"sync/atomic"
+	"unsafe"
 
-// ChildQueue and TakenQueue are those of ptx/src/aggregate.cuh.
+	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/ptx/aggregate"
+)
+
+// ChildQueue is that of ptx/src/aggregate.cuh.
 type ChildQueue struct {
 	Count, Blocks, Groups, Capacity uint64
 	Threads, Shared                 uint32
@@ -10,11 +16,6 @@ type ChildQueue struct {
 	Configs, Starts, Args, Group    driver.Ptr
 	Owners                          driver.Ptr
 	Room                            uint64
-}
-
-type TakenQueue struct {
-	ChildQueue
-	End uint64
 }
 
 // QueueVersion is queue_version there, and QueueMaxArgs the most bytes of arguments.
@@ -26,29 +27,30 @@ const (
 // QueueArgs is what queues and parents agree on for arguments of so many bytes.
 func QueueArgs(bytes int64) uint32 { return uint32(bytes) + QueueVersion*(QueueMaxArgs+1) }
 
-// QueueTake empties a queue, and reports what it held in taken and seen.
-//
-// Parameters: queue, empty, taken, seen, threads, shared.
-func QueueTake(l *driver.TwinLaunch) error {
-	queue, err := scalar[ChildQueue](l.Mem, l.Args.Ptr())
+// TakeQueue empties a queue for a launch of so many blocks that is made ahead of it,
+// shows the host what it held, and returns how many of its blocks that runs.
+func TakeQueue(l *driver.TwinLaunch, t *aggregate.Taking, most uint64) (blocks uint64, err error) {
+	queue, err := scalar[ChildQueue](l.Mem, t.Queue)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	empty, err := scalar[ChildQueue](l.Mem, l.Args.Ptr())
+	empty, err := scalar[ChildQueue](l.Mem, t.Empty)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	q := TakenQueue{ChildQueue: *queue}
-	copies := [2]*TakenQueue{}
-	for i := range copies {
-		if copies[i], err = scalar[TakenQueue](l.Mem, l.Args.Ptr()); err != nil {
-			return err
-		}
+	seen, err := driver.Slice[uint64](l.Mem, t.Seen, aggregate.SeenWords)
+	if err != nil {
+		return 0, err
 	}
-	threads, shared := l.Args.Uint32(), l.Args.Uint32()
-	if q.Wrong == 0 && q.Groups == 0 && q.Count <= q.Capacity && q.Blocks <= q.Room && q.Threads <= threads && q.Shared <= shared {
-		q.End = q.Blocks
+	q := *queue
+	*queue = *empty
+	if q.Wrong == 0 && q.Groups == 0 && q.Count <= q.Capacity && q.Blocks <= q.Room && q.Threads <= l.Config.Block.X && int64(q.Shared) <= l.Config.Shared {
+		blocks = min(q.Blocks, most)
 	}
-	*copies[0], *copies[1], *queue = q, q, *empty
-	return nil
+	mark := uint64(t.Mark) << 32
+	for i, word := range *(*[aggregate.QueueWords]uint32)(unsafe.Pointer(&q)) {
+		atomic.StoreUint64(&seen[i], mark|uint64(word))
+	}
+	atomic.StoreUint64(&seen[aggregate.QueueWords], mark|blocks)
+	return blocks, nil
 }

@@ -45,6 +45,10 @@ type Entry struct {
 	// Coarse is set if blocks take one child block after the other, so that a
 	// launch may have fewer blocks than its children have.
 	Coarse bool
+
+	// Ahead is set if launches take what [Taking] says. The module is for sm_70 or a
+	// later architecture then.
+	Ahead bool
 }
 
 // Bytes is the size of the original kernel's parameter block.
@@ -103,25 +107,55 @@ type Launch struct {
 	Starts driver.Ptr
 	Blocks uint64
 	// Owners has a uint32 for each block, the child that it is of; or is 0. Children
-	// is not used then, and where Limit is not 0 it is the address of a uint64, and
-	// blocks at and beyond that number end at once: for launches that are made
-	// before the number of blocks is known.
-	Owners, Limit driver.Ptr
-	Configs       Column
-	Args          []Column // one for each of Entry.Params
+	// is not used then.
+	Owners  driver.Ptr
+	Configs Column
+	Args    []Column // one for each of Entry.Params
+	Taking  Taking
 }
+
+// Taking is what a launch needs that is made before it is known what a queue of
+// children holds, in the layout of ptx/src/aggregate.cuh. Before any of its blocks
+// runs a child's, one of its warps empties the queue. Blocks beyond those of the
+// queue end at once, all of them if its children need more threads or shared memory
+// than the launch has, or if the queue is not to be launched as it is.
+type Taking struct {
+	Queue driver.Ptr // 0 for other launches
+	Empty driver.Ptr // what the queue is to hold then
+	Gates driver.Ptr // of GateBytes bytes, 0 at first
+	Seen  driver.Ptr // SeenWords of 64 bits, which the host reads meanwhile: each a word of the queue below Mark
+	Mark  uint32     // other than that of the launch before with the same gates
+}
+
+// Gates are words of 64 bits that open by having the launch's mark above the number
+// of the blocks that may run. So many, so far apart, keep the blocks from waiting for
+// each other's looks. Behind them is the mark of the launch that a warp has claimed
+// to empty the queue for.
+const (
+	gates     = 64
+	gateBytes = 128
+	GateBytes = gates*gateBytes + 8
+)
+
+// A queue has QueueWords of 32 bits. The host sees the blocks that may run behind
+// them.
+const (
+	QueueWords = 24
+	SeenWords  = QueueWords + 1
+)
 
 // Pack returns the parameter block, which the caller releases.
 func (l *Launch) Pack() *driver.Args {
 	a := driver.NewArgs().Uint32(l.Children).Uint32(l.Configs.Stride)
-	a.Uint64(l.First).Uint64(l.End).Ptr(l.Starts).Uint64(l.Blocks).Ptr(l.Owners).Ptr(l.Limit).Ptr(l.Configs.Base)
+	a.Uint64(l.First).Uint64(l.End).Ptr(l.Starts).Uint64(l.Blocks).Ptr(l.Owners).Ptr(l.Configs.Base)
+	a.Ptr(l.Taking.Queue).Ptr(l.Taking.Empty).Ptr(l.Taking.Gates).Ptr(l.Taking.Seen)
 	for _, c := range l.Args {
 		a.Ptr(c.Base)
 	}
 	for _, c := range l.Args {
 		a.Uint32(c.Stride)
 	}
-	return a
+	return a.Uint32(l.Taking.Mark)
 }
 
 // Unpack reads a parameter block of a kernel with that many parameters.
@@ -129,7 +163,8 @@ func Unpack(r *driver.ArgReader, params int) Launch {
 	l := Launch{Children: r.Uint32()}
 	l.Configs.Stride = r.Uint32()
 	l.First, l.End, l.Starts, l.Blocks = r.Uint64(), r.Uint64(), r.Ptr(), r.Uint64()
-	l.Owners, l.Limit, l.Configs.Base = r.Ptr(), r.Ptr(), r.Ptr()
+	l.Owners, l.Configs.Base = r.Ptr(), r.Ptr()
+	l.Taking = Taking{Queue: r.Ptr(), Empty: r.Ptr(), Gates: r.Ptr(), Seen: r.Ptr()}
 	l.Args = make([]Column, params)
 	for i := range l.Args {
 		l.Args[i].Base = r.Ptr()
@@ -137,6 +172,7 @@ func Unpack(r *driver.ArgReader, params int) Launch {
 	for i := range l.Args {
 		l.Args[i].Stride = r.Uint32()
 	}
+	l.Taking.Mark = r.Uint32()
 	return l
 }
 

@@ -2,10 +2,12 @@ package aggregate_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -157,6 +159,81 @@ func TestEqualsSeparateLaunches(t *testing.T) {
 	}
 }
 
+// TestTaking launches ahead of queues that the launch may run whole, in part, or not
+// for one of the reasons there are. Each is empty then, and the host has seen it.
+func TestTaking(t *testing.T) {
+	f := parse(t, programs)
+	rewritten, entries, err := aggregate.Rewrite(f, aggregate.Options{}, "added")
+	require.NoError(t, err)
+	rig := newRig(t, emu.WithRaceCheck(), emu.WithInitCheck())
+	m := rig.load(rewritten)
+	defer m.Close()
+	const n, room = 150, 200 // blocks of a child each, and of the launch
+	type queue struct {
+		count, blocks, groups, capacity uint64
+		threads, shared, bytes, wrong   uint32
+		pointers                        [5]uint64
+		room                            uint64
+	}
+	for i, c := range []struct {
+		change func(q *queue)
+		run    int
+	}{
+		{func(q *queue) {}, n},
+		{func(q *queue) { q.blocks, q.room = room+100, room+100 }, room},
+		{func(q *queue) { q.capacity-- }, 0},
+		{func(q *queue) { q.room-- }, 0},
+		{func(q *queue) { q.threads++ }, 0},
+		{func(q *queue) { q.shared++ }, 0},
+		{func(q *queue) { q.groups = 1 }, 0},
+		{func(q *queue) { q.wrong = 4 }, 0},
+	} {
+		q := queue{count: n, blocks: n, capacity: n, threads: 32, shared: 16, room: n, pointers: [5]uint64{1 << 40}}
+		c.change(&q)
+		empty := queue{capacity: n, pointers: [5]uint64{1 << 41}}
+		out := rig.upload(make([]byte, 4*room))
+		var owners, starts, configs, at []byte
+		for k := range uint32(room) {
+			owners, starts = append(owners, word(k)...), append(starts, word(uint64(k))...)
+			configs = append(configs, make([]byte, aggregate.ConfigBytes)...)
+			aggregate.PutConfig(configs[int(k)*aggregate.ConfigBytes:], driver.Config{Grid: driver.D1(1), Block: driver.D1(1)})
+			at = append(at, word(out+driver.Ptr(4*k))...)
+		}
+		l := aggregate.Launch{End: room, Starts: rig.upload(starts), Owners: rig.upload(owners),
+			Configs: aggregate.Column{Base: rig.upload(configs), Stride: aggregate.ConfigBytes},
+			Args:    []aggregate.Column{{Base: rig.upload(at), Stride: 8}, {Base: rig.upload(word(uint32(1)))}, {Base: rig.upload(word(uint32(7)))}},
+			Taking: aggregate.Taking{Queue: rig.upload(word(q)), Empty: rig.upload(word(empty)), Gates: rig.upload(make([]byte, aggregate.GateBytes)),
+				Seen: rig.upload(make([]byte, 8*aggregate.SeenWords)), Mark: 1<<31 + uint32(i)}}
+		a := l.Pack()
+		require.NoError(t, rig.s.Launch(rig.kernel(m, entries[0].Name), driver.Config{Grid: driver.D1(room), Block: driver.D1(32), Shared: 16}, a))
+		a.Release()
+		require.NoError(t, rig.s.Synchronize())
+
+		assert.Equal(t, word(empty), rig.download(l.Taking.Queue, 4*aggregate.QueueWords), "queue %d", i)
+		want := make([]byte, 0, 8*aggregate.SeenWords)
+		for _, half := range slices.Collect(slices.Chunk(append(word(q), word(uint32(c.run))...), 4)) {
+			want = append(append(want, half...), word(l.Taking.Mark)...)
+		}
+		assert.Equal(t, want, rig.download(l.Taking.Seen, len(want)), "queue %d", i)
+		for k, got := range slices.Collect(slices.Chunk(rig.download(out, 4*room), 4)) {
+			require.Equal(t, k < c.run, binary.LittleEndian.Uint32(got) != 0, "queue %d, block %d", i, k)
+		}
+		rig.release()
+	}
+}
+
+// TestAhead: what a launch ahead does needs sm_70.
+func TestAhead(t *testing.T) {
+	for target, ahead := range map[string]bool{"sm_61": false, "sm_70": true, "sm_90a": true, "sm_103": true} {
+		f, err := ast.Parse("m", []byte(".version 8.7\n.target "+target+"\n.address_size 64\n.entry k() { ret; }"))
+		require.NoError(t, err)
+		out, entries, err := aggregate.Rewrite(f, aggregate.Options{}, "k")
+		require.NoError(t, err)
+		assert.Equal(t, ahead, entries[0].Ahead, target)
+		assert.Equal(t, ahead, strings.Contains(out.String(), "ld.acquire"), target)
+	}
+}
+
 // TestManyChildren searches in several rounds.
 func TestManyChildren(t *testing.T) {
 	f := parse(t, programs)
@@ -207,7 +284,7 @@ func TestRefusals(t *testing.T) {
 		{".entry k() { .reg .pred %p<2>; .reg .b64 %d<2>;\n isspacep.param %p1, %d1; ret; }", "m.ptx:5:2: isspacep.param: a child's parameters are in global memory"},
 		{".entry k() { ret; } .entry k_aggregated() { ret; }", "m.ptx:4:1: the module has a k_aggregated of its own"},
 		{".entry k() { .reg .b32 %r<5>;\nmov.v4.u32 {%r1,%r2,%r3,%r4}, %tid; ret; }", "m.ptx:5:31: %tid as a vector"},
-		{".entry k(" + strings.Repeat(".param .u8 a,", 338) + ".param .u8 b) { ret; }", "m.ptx:4:1: 339 parameters; the most is 336"},
+		{".entry k(" + strings.Repeat(".param .u8 a,", 338) + ".param .u8 b) { ret; }", "m.ptx:4:1: 339 parameters; the most is 333"},
 		{".entry k() { ret; } .func g() { ret; }", ""},
 	} {
 		f, err := ast.Parse("m.ptx", []byte(head+c.text))

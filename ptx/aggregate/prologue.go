@@ -50,45 +50,41 @@ func (b *body) any(names ...string) bool {
 func (b *body) prologue(e *Entry, record bool) string {
 	t := &text{prefix: b.prefix}
 	t.line(".entry k(.param .u32 ~children, .param .u32 ~config_stride, .param .u64 ~first, .param .u64 ~end,")
-	t.line("\t.param .u64 ~starts, .param .u64 ~blocks, .param .u64 ~owners, .param .u64 ~limit, .param .u64 ~configs")
+	t.line("\t.param .u64 ~starts, .param .u64 ~blocks, .param .u64 ~owners, .param .u64 ~configs,")
+	t.line("\t.param .u64 ~queue, .param .u64 ~empty, .param .u64 ~gates, .param .u64 ~seen")
 	for i := range e.Params {
 		t.linef("\t, .param .u64 ~base_%d", i+1)
 	}
 	for i := range e.Params {
 		t.linef("\t, .param .u32 ~stride_%d", i+1)
 	}
-	t.line(") {")
+	t.line("\t, .param .u32 ~mark) {")
 	b.registers(t)
 	t.line(`	.reg .pred %~p, %~in;
 	.reg .b32 %~lane, %~child, %~hi, %~n, %~step, %~t, %~q, %~plane, %~threads, %~unused;
-	.reg .b64 %~block, %~end_r, %~starts_r, %~blocks_r, %~local, %~s, %~a;
-	mov.u32 %~t, %ctaid.x;
-	cvt.u64.u32 %~block, %~t;
-	ld.param.u64 %~s, [~first];
-	add.s64 %~block, %~block, %~s;`)
-	if e.Coarse {
-		t.line(`	ld.param.u64 %~end_r, [~end];
-$~again:
-	setp.ge.u64 %~p, %~block, %~end_r;
-	@%~p bra.uni $~done;`)
+	.reg .b64 %~block, %~end_r, %~starts_r, %~blocks_r, %~local, %~s, %~a;`)
+	t.line("\tld.param.u64 %~end_r, [~end];")
+	if e.Ahead {
+		take(t)
 	}
 	leave := "exit"
 	if e.Coarse {
-		leave = "bra $~done"
+		leave = "bra.uni $~done"
 	}
-	t.linef(`	ld.param.u64 %%~starts_r, [~starts];
+	t.linef(`	mov.u32 %%~t, %%ctaid.x;
+	cvt.u64.u32 %%~block, %%~t;
+	ld.param.u64 %%~s, [~first];
+	add.s64 %%~block, %%~block, %%~s;
+$~again:
+	setp.ge.u64 %%~p, %%~block, %%~end_r;
+	@%%~p %s;
+	ld.param.u64 %%~starts_r, [~starts];
 	ld.param.u64 %%~a, [~owners];
 	setp.eq.s64 %%~p, %%~a, 0;
 	@%%~p bra.uni $~unowned;
 	shl.b64 %%~s, %%~block, 2;
 	add.s64 %%~a, %%~a, %%~s;
 	ld.global.nc.u32 %%~child, [%%~a];
-	ld.param.u64 %%~a, [~limit];
-	setp.ne.s64 %%~in, %%~a, 0;
-	mov.u64 %%~s, -1;
-	@%%~in ld.global.nc.u64 %%~s, [%%~a];
-	setp.ge.u64 %%~p, %%~block, %%~s;
-	@%%~p %s;
 	bra.uni $~found;
 $~unowned:`, leave)
 	t.line(`	setp.eq.s64 %~p, %~starts_r, 0;
@@ -189,6 +185,99 @@ $~row:`)
 	t.line("}")
 	return t.String()
 }
+
+// take is where a launch ahead finds out how many blocks it has. The first warp
+// empties the queue, or one that has waited for long, so that no order of the blocks
+// is relied on. The others look at their gate. What is loaded and stored here is
+// ordered by that: the queue before a gate, a gate before the child's own records.
+func take(t *text) {
+	t.linef(`	.reg .b32 %%~mark_r, %%~patience, %%~word, %%~fresh, %%~threads_q, %%~shared_q, %%~wrong;
+	.reg .b64 %%~queue_r, %%~gates_r, %%~at, %%~count, %%~held, %%~groups, %%~capacity, %%~room, %%~marked;
+	ld.param.u64 %%~queue_r, [~queue];
+	setp.eq.s64 %%~p, %%~queue_r, 0;
+	@%%~p bra.uni $~open;
+	ld.param.u32 %%~mark_r, [~mark];
+	cvt.u64.u32 %%~marked, %%~mark_r;
+	shl.b64 %%~marked, %%~marked, 32;
+	ld.param.u64 %%~gates_r, [~gates];
+	mov.u32 %%~lane, %%laneid;
+	mov.u32 %%~t, %%ctaid.x;
+	and.b32 %%~q, %%~t, %[1]d;
+	mad.wide.u32 %%~a, %%~q, %[2]d, %%~gates_r;
+	mov.u32 %%~q, %%tid.x;
+	shr.u32 %%~q, %%~q, 5;
+	or.b32 %%~t, %%~t, %%~q;
+	setp.eq.s32 %%~p, %%~t, 0;
+	@%%~p bra.uni $~claim;
+$~wait:
+	mov.u32 %%~patience, %[3]d;
+$~look:
+	ld.acquire.gpu.global.u64 %%~s, [%%~a];
+	shr.u64 %%~at, %%~s, 32;
+	cvt.u32.u64 %%~t, %%~at;
+	setp.eq.s32 %%~in, %%~t, %%~mark_r;
+	vote.sync.all.pred %%~p, %%~in, -1;
+	@%%~p bra.uni $~opened;
+	sub.s32 %%~patience, %%~patience, 1;
+	setp.ne.s32 %%~p, %%~patience, 0;
+	@%%~p bra.uni $~look;
+$~claim:
+	setp.lt.u32 %%~in, %%~lane, %[4]d;
+	mov.u32 %%~word, 0;
+	mad.wide.u32 %%~at, %%~lane, 4, %%~queue_r;
+	@%%~in ld.relaxed.gpu.global.u32 %%~word, [%%~at];
+	ld.relaxed.gpu.global.u64 %%~count, [%%~queue_r];
+	ld.relaxed.gpu.global.u64 %%~held, [%%~queue_r+8];
+	ld.relaxed.gpu.global.u64 %%~groups, [%%~queue_r+16];
+	ld.relaxed.gpu.global.u64 %%~capacity, [%%~queue_r+24];
+	ld.relaxed.gpu.global.u32 %%~threads_q, [%%~queue_r+32];
+	ld.relaxed.gpu.global.u32 %%~shared_q, [%%~queue_r+36];
+	ld.relaxed.gpu.global.u32 %%~wrong, [%%~queue_r+44];
+	ld.relaxed.gpu.global.u64 %%~room, [%%~queue_r+88];
+	ld.param.u64 %%~s, [~empty];
+	mad.wide.u32 %%~s, %%~lane, 4, %%~s;
+	@%%~in ld.global.u32 %%~fresh, [%%~s];
+	mov.u32 %%~t, %%~mark_r;
+	setp.eq.s32 %%~p, %%~lane, 0;
+	@%%~p atom.relaxed.gpu.global.exch.b32 %%~t, [%%~gates_r+%[5]d], %%~mark_r;
+	shfl.sync.idx.b32 %%~t, %%~t, 0, 31, -1;
+	setp.eq.s32 %%~p, %%~t, %%~mark_r;
+	@%%~p bra.uni $~wait;
+	@%%~in st.relaxed.gpu.global.u32 [%%~at], %%~fresh;
+	setp.eq.s32 %%~p, %%~wrong, 0;
+	setp.eq.and.s64 %%~p, %%~groups, 0, %%~p;
+	setp.le.and.u64 %%~p, %%~count, %%~capacity, %%~p;
+	setp.le.and.u64 %%~p, %%~held, %%~room, %%~p;
+	mov.u32 %%~t, %%ntid.x;
+	setp.le.and.u32 %%~p, %%~threads_q, %%~t, %%~p;
+	mov.u32 %%~t, %%dynamic_smem_size;
+	setp.le.and.u32 %%~p, %%~shared_q, %%~t, %%~p;
+	selp.b64 %%~s, %%~held, 0, %%~p;
+	min.u64 %%~s, %%~s, %%~end_r;
+	cvt.u32.u64 %%~t, %%~s;
+	setp.eq.s32 %%~p, %%~lane, %[4]d;
+	selp.b32 %%~word, %%~t, %%~word, %%~p;
+	or.b64 %%~s, %%~s, %%~marked;
+	mad.wide.u32 %%~at, %%~lane, %[2]d, %%~gates_r;
+	bar.warp.sync -1;
+	fence.acq_rel.gpu;
+	st.relaxed.gpu.global.u64 [%%~at], %%~s;
+	st.relaxed.gpu.global.u64 [%%~at+%[6]d], %%~s;
+	ld.param.u64 %%~at, [~seen];
+	mad.wide.u32 %%~at, %%~lane, 8, %%~at;
+	cvt.u64.u32 %%~held, %%~word;
+	or.b64 %%~held, %%~held, %%~marked;
+	setp.le.u32 %%~p, %%~lane, %[4]d;
+	@%%~p st.relaxed.sys.global.u64 [%%~at], %%~held;
+$~opened:
+	and.b64 %%~s, %%~s, 0xffffffff;
+	min.u64 %%~end_r, %%~end_r, %%~s;
+$~open:`, gates-1, gateBytes, patience, QueueWords, gates*gateBytes, gates/2*gateBytes)
+}
+
+// patience is how often a warp looks at its gate before it would empty the queue
+// itself.
+const patience = 1 << 12
 
 // registers declares the registers of position and of the parameters.
 func (b *body) registers(t *text) {

@@ -120,6 +120,16 @@ func (r *rewriter) rewrite(keep bool, kernels []string) (out *ast.File, entries 
 	return &f, entries, nil
 }
 
+// architecture is the number of .target sm_N, 0 where there is none.
+func architecture(f *ast.File) (n int) {
+	for _, t := range f.Targets {
+		if digits, ok := strings.CutPrefix(t, "sm_"); ok {
+			n, _ = strconv.Atoi(strings.TrimRight(digits, "af"))
+		}
+	}
+	return n
+}
+
 // dropShared leaves out the shared variables that no function mentions any more.
 func dropShared(decls []ast.Decl) []ast.Decl {
 	mentioned := map[string]bool{}
@@ -207,7 +217,7 @@ func (r *rewriter) describe(kernel string) (e *Entry, err error) {
 	if f == nil || !f.Entry {
 		return nil, &driver.Error{Op: "Aggregate", Code: driver.ErrNotFound, Kernel: kernel, Detail: "no entry of that name in " + r.module()}
 	}
-	e = &Entry{Kernel: kernel, Name: kernel + Suffix, Coarse: r.coarse}
+	e = &Entry{Kernel: kernel, Name: kernel + Suffix, Coarse: r.coarse, Ahead: architecture(r.file) >= 70}
 	offset := 0
 	for _, v := range f.Params {
 		bytes := v.Bytes()
@@ -245,8 +255,8 @@ func (r *rewriter) describe(kernel string) (e *Entry, err error) {
 }
 
 // maxParams is how many columns fit into the 4096 bytes of parameters that every
-// PTX version allows: 64 bytes of the launch, 12 for each.
-const maxParams = (4096 - 64) / 12
+// PTX version allows: 92 bytes of the launch, 12 for each.
+const maxParams = (4096 - 92) / 12
 
 // dims reads the sizes of .maxntid and .reqntid.
 func (r *rewriter) dims(d *ast.Directive) driver.Dim3 {

@@ -108,6 +108,17 @@ func (r *rig) separate(k driver.Kernel, e *aggregate.Entry, children []child) er
 	return r.s.Synchronize()
 }
 
+// queue is that of children of so many blocks in all, and what a launch needs to take it.
+func (r *rig) queue(words int, blocks, threads, shared uint64) aggregate.Taking {
+	q := make([]byte, 4*words)
+	binary.LittleEndian.PutUint64(q[8:], blocks)
+	binary.LittleEndian.PutUint32(q[32:], uint32(threads))
+	binary.LittleEndian.PutUint32(q[36:], uint32(shared))
+	binary.LittleEndian.PutUint64(q[88:], blocks)
+	return aggregate.Taking{Queue: r.upload(q), Empty: r.upload(make([]byte, len(q))), Gates: r.upload(make([]byte, aggregate.GateBytes)),
+		Seen: r.upload(make([]byte, 8*aggregate.SeenWords)), Mark: 1}
+}
+
 // together launches the children as one, or as several over parts of the blocks.
 // If owned is set there is a table of owners, the last child's blocks are the first,
 // and more blocks are launched than there are.
@@ -145,8 +156,11 @@ func (r *rig) together(k driver.Kernel, e *aggregate.Entry, children []child, pa
 		for _, f := range first {
 			starts = append(starts, word(f)...)
 		}
-		end += 5
-		l.Children, l.Starts, l.Owners, l.Limit = 0, r.upload(starts), r.upload(append(owners, make([]byte, 4*5)...)), r.upload(word(blocks))
+		l.Children, l.Starts, l.Owners = 0, r.upload(starts), r.upload(append(owners, make([]byte, 4*5)...))
+		if part == 0 {
+			end += 5
+			l.Taking = r.queue(aggregate.QueueWords, blocks, threads, shared)
+		}
 	case equal:
 		l.Blocks = children[0].Grid.Count()
 	default:

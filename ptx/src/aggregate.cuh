@@ -19,7 +19,7 @@ enum class Granularity { warp, block, grid };
 
 // ChildConfig is a child's grid and block, its bytes of dynamic shared memory and
 // the number of the thread that asked for it; as aggregate.PutConfig in Go.
-struct ChildConfig {
+struct alignas(16) ChildConfig {
     uint32_t grid[3], block[3], shared, parent;
 
     __device__ __forceinline__ uint64_t blocks() const { return uint64_t(grid[0]) * grid[1] * grid[2]; }
@@ -67,24 +67,14 @@ struct ChildQueue {
     uint64_t room;
 };
 
-// TakenQueue is a queue's state when its children are launched, and the end of
-// those of its blocks that the launch made ahead of the host's look may run; as
-// takenQueue in Go.
-struct TakenQueue {
-    ChildQueue queue;
-    uint64_t end;
-};
-
-// Recorded is what some threads record together.
+// Recorded is what some threads record together. It is an operator over itself.
 struct Recorded {
     uint64_t blocks;
-    uint32_t count, threads, shared;
+    uint32_t threads, shared;
 
-    __device__ __forceinline__ void add(const Recorded &other) {
-        blocks += other.blocks;
-        count += other.count;
-        threads = maximum(threads, other.threads);
-        shared = maximum(shared, other.shared);
+    using Value = Recorded;
+    static __device__ __forceinline__ Recorded combine(const Recorded &a, const Recorded &b) {
+        return {a.blocks + b.blocks, maximum(a.threads, b.threads), maximum(a.shared, b.shared)};
     }
 };
 
@@ -94,20 +84,19 @@ struct Reserved {
     uint64_t place, block;
 };
 
-// reserve takes places in the queue. A group of its own is noted unless that is of
-// the whole grid.
+// reserve takes places in the queue for count children. A group of its own is noted
+// unless that is of the whole grid.
 template <Granularity granularity>
-__device__ __forceinline__ Reserved reserve(ChildQueue *q, const Recorded &all) {
-    Reserved first = {atomic_add(&q->count, uint64_t(all.count)), 0};
-    // Most find the maxima there already.
+__device__ __forceinline__ Reserved reserve(ChildQueue *q, uint32_t count, const Recorded &all) {
+    Reserved first = {atomic_add(&q->count, uint64_t(count)), 0};
+    if (granularity == Granularity::grid) first.block = atomic_add(&q->blocks, all.blocks);
+    // Behind the others, where most find the maxima there already.
     if (load_relaxed(&q->threads) < all.threads) atomic_max(&q->threads, all.threads);
-    if (load_relaxed(&q->shared) < all.shared) atomic_max(&q->shared, all.shared);
-    if (granularity == Granularity::grid) {
-        first.block = atomic_add(&q->blocks, all.blocks);
-    } else {
+    if (all.shared > 0 && load_relaxed(&q->shared) < all.shared) atomic_max(&q->shared, all.shared);
+    if (granularity != Granularity::grid) {
         const uint64_t group = atomic_add(&q->groups, uint64_t(1));
-        if (first.place + all.count <= q->capacity && group < q->capacity)
-            q->group[group] = ChildGroup{first.place, all.blocks, all.count, all.threads, all.shared, 0};
+        if (first.place + count <= q->capacity && group < q->capacity)
+            q->group[group] = ChildGroup{first.place, all.blocks, count, all.threads, all.shared, 0};
     }
     return first;
 }
@@ -116,28 +105,31 @@ __device__ __forceinline__ Reserved reserve(ChildQueue *q, const Recorded &all) 
 // longer to note than to search for, the queue has no room, and the host sees to it.
 constexpr uint64_t most_owned = 1 << 16;
 
-// own notes the owners of a warp's blocks, which begin at first. A lane's child has
-// the place and ends before the block end of those; last is the warp's last lane.
-// Lanes share the blocks out evenly, whatever the children's sizes.
-__device__ __forceinline__ void own(ChildQueue *q, uint64_t first, uint64_t end, uint32_t place, int last, unsigned lane) {
-    const uint64_t all = shuffle(end, last);
-    // One lane looks at the room, so that all go on or none, whatever others store.
-    uint64_t room = 0;
-    if (lane == 0) {
-        if (all > most_owned) store_relaxed(&q->room, uint64_t(0));
-        else room = load_relaxed(&q->room);
+// most_alone is the blocks of a child that its lane notes by itself.
+constexpr uint32_t most_alone = 8;
+
+// own notes the owners of a warp's all blocks, which begin at first. A lane's child
+// has the place and, of those, the blocks from start to end; last is the warp's last
+// lane.
+__device__ __forceinline__ void own(uint32_t *owners, uint64_t first, uint32_t all, uint32_t start, uint32_t end, uint32_t place, int last,
+                                    unsigned lane) {
+    if (!__any_sync(full_warp, end - start > most_alone)) {
+#pragma unroll
+        for (uint32_t b = 0; b < most_alone; b++) {
+            if (b < end - start) owners[first + start + b] = place;
+        }
+        return;
     }
-    if (first + all > shuffle(room, 0)) return;
-    const uint32_t n = uint32_t(all), ends = uint32_t(end);
-    for (uint32_t at = 0; at < n; at += last + 1) {
+    // Lanes share the blocks out evenly, whatever the children's sizes.
+    for (uint32_t at = 0; at < all; at += last + 1) {
         const uint32_t block = at + lane;
         int owner = 0; // the lanes whose children end at or before the block
 #pragma unroll
         for (int step = warp_size / 2; step > 0; step /= 2) {
-            if (shuffle(ends, minimum(owner + step - 1, last)) <= block) owner += step;
+            if (shuffle(end, minimum(owner + step - 1, last)) <= block) owner += step;
         }
         const uint32_t child = shuffle(place, minimum(owner, last));
-        if (block < n) q->owners[first + block] = child;
+        if (block < all) owners[first + block] = child;
     }
 }
 
@@ -147,56 +139,68 @@ __device__ __forceinline__ void own(ChildQueue *q, uint64_t first, uint64_t end,
 template <Granularity granularity, class Args>
 __device__ void launch(ChildQueue *q, bool wanted, const ChildConfig &config, const Args &args) {
     static_assert(__is_trivially_copyable(Args), "arguments are copied by their bytes");
-    if (q->arg_bytes != queue_args(sizeof(Args))) {
-        store_relaxed(&q->wrong, queue_args(sizeof(Args)));
-        return;
-    }
+    // All that is needed of the queue is loaded at a time, because a parent's time is
+    // that of the loads that wait for each other.
+    const uint32_t expected = q->arg_bytes;
+    const uint64_t capacity = q->capacity, room = load_relaxed(&q->room);
+    ChildConfig *const configs = q->configs;
+    uint64_t *const starts = q->starts;
+    Args *const all_args = reinterpret_cast<Args *>(q->args);
+    uint32_t *const owners = q->owners;
     const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     const unsigned lane = thread % warp_size;
     wanted = wanted && !config.empty();
     const unsigned there = __ballot_sync(full_warp, 1), wants = __ballot_sync(full_warp, wanted);
+    const int last = latest(there);
     // What no device takes is left for the host to refuse.
     const uint32_t most = config.fits() ? uint32_t(config.threads()) : 0xffffffff;
-    const uint64_t blocks = warp_scan<Sum<uint64_t>>(wanted ? config.blocks() : 0, lane);
-    const int last = latest(there);
-    const Recorded warp = {
-        shuffle(blocks, last),
-        uint32_t(__popc(wants)),
-        shuffle(warp_scan<Max<uint32_t>>(wanted ? most : 0, lane), last),
-        shuffle(warp_scan<Max<uint32_t>>(wanted ? config.shared : 0, lane), last),
-    };
-    uint64_t start = wanted ? blocks - config.blocks() : 0;
+    const uint64_t mine = wanted ? config.blocks() : 0;
+    const Recorded upto = warp_scan<Recorded>(wanted ? Recorded{mine, most, config.shared} : Recorded{}, lane);
+    const Recorded warp = shuffle(upto, last);
+    const uint32_t count = __popc(wants);
+    if (expected != queue_args(sizeof(Args))) {
+        store_relaxed(&q->wrong, queue_args(sizeof(Args)));
+        return;
+    }
+    uint64_t start = upto.blocks - mine;
     Reserved first = {};
     if (granularity == Granularity::block) {
         __shared__ Recorded warps[warp_size];
+        __shared__ uint32_t counts[warp_size];
         __shared__ uint64_t shared_first;
-        if (lane == 0) warps[thread / warp_size] = warp;
+        if (lane == 0) warps[thread / warp_size] = warp, counts[thread / warp_size] = count;
         __syncthreads();
-        const unsigned count = ceil_div(blockDim.x * blockDim.y * blockDim.z, warp_size);
-        Recorded all = {}, before = {};
-        for (unsigned w = 0; w < count; w++) {
-            if (w == thread / warp_size) before = all;
-            all.add(warps[w]);
+        const unsigned n = ceil_div(blockDim.x * blockDim.y * blockDim.z, warp_size);
+        Recorded all = {};
+        uint32_t children = 0, before = 0;
+        for (unsigned w = 0; w < n; w++) {
+            if (w == thread / warp_size) before = children, start += all.blocks;
+            all = Recorded::combine(all, warps[w]);
+            children += counts[w];
         }
-        if (thread == 0 && all.count > 0) shared_first = reserve<granularity>(q, all).place;
+        if (thread == 0 && children > 0) shared_first = reserve<granularity>(q, children, all).place;
         __syncthreads();
-        if (all.count > 0) first.place = shared_first + before.count;
-        start += before.blocks;
+        if (children > 0) first.place = shared_first + before;
         __syncthreads(); // the next call writes there again
     } else if (wants != 0) {
-        if (lane == 0) first = reserve<granularity>(q, warp);
+        if (lane == 0) first = reserve<granularity>(q, count, warp);
         first = shuffle(first, 0);
     }
     const uint64_t place = first.place + __popc(wants & ((1u << lane) - 1));
-    if (granularity == Granularity::grid && wants != 0 && first.place + warp.count <= q->capacity)
-        own(q, first.block, blocks, uint32_t(place), last, lane);
-    if (wanted && place < q->capacity) {
+    if (granularity == Granularity::grid && wants != 0 && first.place + count <= capacity) {
+        if (warp.blocks > most_owned) {
+            if (lane == 0) store_relaxed(&q->room, uint64_t(0));
+        } else if (first.block + warp.blocks <= shuffle(room, 0)) { // all go on or none, whatever others store
+            own(owners, first.block, uint32_t(warp.blocks), uint32_t(start), uint32_t(upto.blocks), uint32_t(place), last, lane);
+        }
+    }
+    if (wanted && place < capacity) {
         const unsigned in_grid = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
         ChildConfig c = config;
         c.parent = thread + blockDim.x * blockDim.y * blockDim.z * in_grid;
-        q->configs[place] = c;
-        q->starts[place] = first.block + start;
-        reinterpret_cast<Args *>(q->args)[place] = args;
+        configs[place] = c;
+        starts[place] = first.block + start;
+        all_args[place] = args;
     }
 }
 
