@@ -421,6 +421,15 @@ const (
 	decodeRowsMost   = 8
 	decodeWindow     = 8 * 512 // bytes of output that a warp has in shared memory
 	decodeChunkBytes = 32 << 10
+
+	// By bulk copies tiles are of fewer parts, in stages; a group of writers has a warp
+	// a part.
+	decodeBulkParts    = 4
+	decodeBulkGroups   = 4
+	decodeBulkStages   = 8
+	decodeBulkReducers = 2
+	decodeBulkWriters  = decodeBulkParts * decodeBulkGroups
+	decodeBulkBlock    = (2 + decodeBulkReducers + decodeBulkWriters) * 32
 )
 
 // decodePart is the runs of a part, for values and lengths of the given sizes.
@@ -438,9 +447,18 @@ func decodePassShared(size, length int64) int64 {
 	return decodeParts * (decodeWindow + decodePart(size, length)*(2+size) + 32)
 }
 
-// decodeState is the bytes of state for decoding runs in that many tiles: the
-// tiles' totals and three words a part.
-func decodeState(tiles int64) int64 { return passStateHead + tiles*(16+decodeParts*24) }
+// decodeBulkTile is the runs of a tile of decoding by bulk copies.
+func decodeBulkTile(size, length int64) int64 { return decodeBulkParts * decodePart(size, length) }
+
+// decodeBulkShared is the shared memory of decoding by bulk copies: stages of runs and
+// a window a writer.
+func decodeBulkShared(size, length int64) int64 {
+	return decodeBulkStages*decodeBulkTile(size, length)*(size+length) + decodeBulkWriters*decodeWindow + 2048
+}
+
+// decodeState is the bytes of state for decoding runs in so many tiles: the tiles'
+// totals and three words a part.
+func decodeState(tiles, parts int64) int64 { return passStateHead + tiles*(16+parts*24) }
 
 // rlePassModules are run-length encoding and decoding in a single pass, of values
 // of one width.
@@ -469,10 +487,17 @@ func rlePassModules[V twin.Unsigned](t elemType) []ModuleSpec {
 			Twin: tw, Resident: true,
 		}
 	}
+	decodeBulk := func(length elemType, tw driver.Twin) KernelSpec {
+		k := decode(length, tw)
+		k.Name, k.Block, k.Target = "rle_decode_bulk_"+t.name+"_"+length.name, decodeBulkBlock, bulkCapability
+		k.Tile, k.Shared = decodeBulkTile(size, int64(length.size)), decodeBulkShared(size, int64(length.size))
+		return k
+	}
 	return []ModuleSpec{
 		typeModule("rle_encode_pass", t, encode("pass", typeU32, twin.RLEEncode[V, uint32]()), encode("pass", typeU64, twin.RLEEncode[V, uint64]())),
 		bulkModule("rle_encode_bulk", t, bulk(typeU32, twin.RLEEncode[V, uint32]()), bulk(typeU64, twin.RLEEncode[V, uint64]())),
 		typeModule("rle_decode", t, decode(typeU32, twin.RLEDecodePass[V, uint32]()), decode(typeU64, twin.RLEDecodePass[V, uint64]())),
+		bulkModule("rle_decode_bulk", t, decodeBulk(typeU32, twin.RLEDecodePass[V, uint32]()), decodeBulk(typeU64, twin.RLEDecodePass[V, uint64]())),
 	}
 }
 

@@ -244,12 +244,22 @@ func (s *Stream) decode(d *decoding) error {
 		defer s.free(ends)
 		return s.decodeEnds(d, ends)
 	}
-	k, err := s.rt.kernel("rle_decode_"+widthName(d.size), "rle_decode_pass_"+widthName(d.size)+"_"+widthName(d.length))
+	return s.decodePass(d)
+}
+
+// decodePass decodes in a single pass: by bulk copies where the device has them and
+// the runs are aligned for them.
+func (s *Stream) decodePass(d *decoding) error {
+	module, kind, parts, warps := "rle_decode_", "pass_", int64(decodeParts), int64(decodeParts)
+	if d.runs > decodeBulkTile(d.size, d.length) && bulkCapability <= s.rt.dev.Info().Capability && (d.values|d.lengths)%16 == 0 {
+		module, kind, parts, warps = "rle_decode_bulk_", "bulk_", decodeBulkParts, decodeBulkWriters
+	}
+	k, err := s.rt.kernel(module+widthName(d.size), "rle_decode_"+kind+widthName(d.size)+"_"+widthName(d.length))
 	if err != nil {
 		return err
 	}
 	tiles := int64(k.tiles(d.runs))
-	state, err := s.alloc(decodeState(tiles))
+	state, err := s.alloc(decodeState(tiles, parts))
 	if err != nil {
 		return err
 	}
@@ -260,7 +270,7 @@ func (s *Stream) decode(d *decoding) error {
 	}
 	a := driver.NewArgs().Ptr(d.values).Ptr(d.lengths).Uint64(uint64(d.runs)).Ptr(d.out).Uint64(uint64(d.from)).Uint64(uint64(d.n)).Ptr(d.total).Ptr(state)
 	// As many blocks as tiles or, where those are fewer, as share the chunks.
-	blocks := max(uint64(tiles), uint64(ceilDiv(d.n*d.size, decodeChunkBytes*decodeParts)))
+	blocks := max(uint64(tiles), uint64(ceilDiv(d.n*d.size, decodeChunkBytes*warps)))
 	return s.launch(k, min(blocks, k.resident), d.n, a)
 }
 

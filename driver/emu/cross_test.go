@@ -178,7 +178,7 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 		table := slices.Repeat([]int32{-1}, int(rows*cols))
 		list = append(list, crossing{uint32(ceilDiv(rows, 16) * ceilDiv(cols, 16)),
 			[]value{memory(a), scalar(uint64(rows)), memory(b), scalar(uint64(cols)), result(table), memory(make([]uint64, 1))}})
-	case stem == "rle_encode", stem == "rle_decode" && part[2] == "pass":
+	case stem == "rle_encode", stem == "rle_decode" && (part[2] == "pass" || part[2] == "bulk"):
 		return runPassCrossings(r, part, k, n, tiles, resident)
 	case part[0] == "lcs":
 		return lcsCrossings(r, part, k, n)

@@ -49,12 +49,21 @@ struct PartMemory {
     static constexpr int lengths_bytes = decode_part<V, L> * 2;
     static constexpr int values_bytes = decode_part<V, L> * sizeof(V);
     static constexpr int bytes = window_bytes + lengths_bytes + values_bytes + 32;
+    static constexpr int runs = decode_part<V, L>;
     uint32_t window;  // zero between parts
 
     __device__ __forceinline__ uint32_t lengths() const { return window + window_bytes; }
     __device__ __forceinline__ uint32_t values() const { return lengths() + lengths_bytes; }
     // edges are the first and the last vector of a part, where they are others' as well.
     __device__ __forceinline__ uint32_t edges() const { return values() + values_bytes; }
+    // load loads the lengths of consecutive runs from number first on.
+    template <int count>
+    __device__ __forceinline__ void load(uint32_t (&n)[count], unsigned first) const {
+        uint32_t pair[count / 2];
+        load_shared(pair, lengths() + first * 2);
+#pragma unroll
+        for (int i = 0; i < count; i++) n[i] = i % 2 == 0 ? pair[i / 2] & 0xffff : pair[i / 2] >> 16;
+    }
 };
 
 // DecodeState is the workspace, zero at the start: after the tiles' totals come the
@@ -69,10 +78,10 @@ struct alignas(256) DecodeState {
 struct LargeParts {
     uint64_t *first_chunk, *part, *begin;
 
-    __device__ __forceinline__ LargeParts(DecodeState *state, uint64_t tiles) {
+    __device__ __forceinline__ LargeParts(DecodeState *state, uint64_t tiles, unsigned parts) {
         first_chunk = reinterpret_cast<uint64_t *>(state + 1) + tiles * TileTotals<uint64_t>::words;
-        part = first_chunk + tiles * decode_parts;
-        begin = part + tiles * decode_parts;
+        part = first_chunk + tiles * parts;
+        begin = part + tiles * parts;
     }
     // list adds the parts that lanes have, of chunks each, or 0, to those of state.
     // The warp calls it together; who has seen state->placed grow after it, and a
@@ -122,6 +131,11 @@ struct Lengths {
             }
         }
     }
+    // load_shared does from shared memory.
+    __device__ __forceinline__ void load_shared(uint32_t part, unsigned lane) {
+#pragma unroll
+        for (int j = 0; j < rows; j++) ptxrun::load_shared(x[j], part + (j * warp_size + lane) * 16);
+    }
     // sum is the part's, saturated; all lanes get it.
     __device__ __forceinline__ uint64_t sum() const {
         static_assert(rows * vw * warp_size <= 1 << 10, "a part's lengths below 2^22 add up to a word");
@@ -154,9 +168,11 @@ struct Lengths {
             store_row(a, j, n, lane);
         }
     }
-    // clip stores the lengths of what of the runs, the first of which begins at begin,
-    // lies in [lo, hi), at most part_bytes, and returns how much that is.
-    __device__ __forceinline__ unsigned clip(uint64_t begin, uint64_t lo, uint64_t hi, uint32_t a, unsigned lane) const {
+    // clip calls store(row, lengths) with the lengths of what of the runs, the first of
+    // which begins at begin, lies in [lo, hi), at most part_bytes, and returns how much
+    // that is.
+    template <class Store>
+    __device__ __forceinline__ unsigned clip(uint64_t begin, uint64_t lo, uint64_t hi, unsigned lane, Store store) const {
         using Add = SaturatingSum<uint64_t>;
 #pragma unroll
         for (int j = 0; j < rows; j++) {
@@ -176,13 +192,12 @@ struct Lengths {
                     from = to;
                 }
             }
-            store_row(a, j, n, lane);
+            store(j, n);
             begin = end;
         }
         return unsigned(minimum(begin, hi) - lo);
     }
 
-  private:
     static __device__ __forceinline__ void store_row(uint32_t a, int j, const uint32_t (&n)[vw], unsigned lane) {
         uint32_t w[vw / 2];
 #pragma unroll
@@ -191,9 +206,10 @@ struct Lengths {
     }
 };
 
-// SumBack is LookBack for sums, which need no order: a thread adds up the totals of
-// every decode_pass_block-th tile, so that all that other blocks take in a turn are on
-// their way at once.
+// SumBack is LookBack for sums, which need no order: each of so many threads adds up the
+// totals of every threads-th tile, ahead of them at once, so that all that other blocks
+// take in a turn are on their way.
+template <int threads, int ahead>
 struct SumBack {
     using Add = SaturatingSum<uint64_t>;
     TileTotals<uint64_t> totals;
@@ -204,16 +220,16 @@ struct SumBack {
     __device__ __forceinline__ uint64_t pass(uint64_t tile) {
         uint64_t sum = 0;
         while (next < tile) {
-            TileTotals<uint64_t>::Pending p[decode_ahead];
+            TileTotals<uint64_t>::Pending p[ahead];
 #pragma unroll
-            for (int k = 0; k < decode_ahead; k++) {
-                if (next + k * decode_pass_block < tile) p[k].request(totals, next + k * decode_pass_block);
+            for (int k = 0; k < ahead; k++) {
+                if (next + k * threads < tile) p[k].request(totals, next + k * threads);
             }
 #pragma unroll
-            for (int k = 0; k < decode_ahead; k++) {
+            for (int k = 0; k < ahead; k++) {
                 if (next >= tile) break;
                 sum = Add::combine(sum, p[k].wait());
-                next += decode_pass_block;
+                next += threads;
             }
         }
         return sum;
@@ -284,39 +300,52 @@ struct Values {
     }
 };
 
-// Elements are a vector of the output.
+// Elements are a vector of the output, at first changes.
 template <class V>
 struct Elements {
+    static constexpr int in_word = 4 / sizeof(V);  // 0 where an element is two
     uint32_t word[4];
 
-    // scan makes each element the XOR of those up to it.
-    __device__ __forceinline__ void scan() {
-        if constexpr (sizeof(V) == 8) {
-            word[2] ^= word[0];
-            word[3] ^= word[1];
-        } else {
+    // scan_words makes each element the XOR of those of its word up to it. Where no word
+    // has two changes, single, it is a multiplication, in which nothing is carried.
+    __device__ __forceinline__ void scan_words(bool single) {
+        if constexpr (in_word > 1) {
+            if (single) {
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                if constexpr (sizeof(V) == 1) word[i] ^= word[i] << 8;
-                if constexpr (sizeof(V) <= 2) word[i] ^= word[i] << 16;
-                if (i > 0) word[i] ^= __byte_perm(word[i - 1], 0, sizeof(V) == 1 ? 0x3333 : sizeof(V) == 2 ? 0x3232 : 0x3210);
+                for (int i = 0; i < 4; i++) word[i] *= in_word == 4 ? 0x01010101u : 0x00010001u;
+            } else {
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    if constexpr (in_word == 4) word[i] ^= word[i] << 8;
+                    word[i] ^= word[i] << 16;
+                }
             }
         }
     }
+    // last is the XOR of all, in an element's highest bits.
     __device__ __forceinline__ Bits<V> last() const {
         if constexpr (sizeof(V) == 8) {
-            return uint64_t(word[3]) << 32 | word[2];
+            return uint64_t(word[3] ^ word[1]) << 32 | (word[2] ^ word[0]);
         } else {
-            return word[3] >> (32 - 8 * sizeof(V));
+            return word[0] ^ word[1] ^ word[2] ^ word[3];
         }
     }
-    // combine XORs value k of v, of those that a word has, to each element.
-    __device__ __forceinline__ void combine(Bits<V> v, int k = 0) {
-        uint32_t low = uint32_t(v), high = low;
-        if constexpr (sizeof(V) == 8) high = uint32_t(v >> 32);
-        if constexpr (sizeof(V) <= 2) low = high = __byte_perm(low, 0, sizeof(V) == 1 ? 0x1111 * k : 0x1010 + 0x2222 * k);
+    // chain continues the scans of words, before which is value k of v, of those that a
+    // word has.
+    __device__ __forceinline__ void chain(Bits<V> v, int k = 0) {
+        if constexpr (sizeof(V) == 8) {
+            word[0] ^= uint32_t(v);
+            word[1] ^= uint32_t(v >> 32);
+            word[2] ^= word[0];
+            word[3] ^= word[1];
+        } else {
+            uint32_t before = sizeof(V) == 4 ? v : __byte_perm(v, 0, sizeof(V) == 1 ? 0x1111 * k : 0x1010 + 0x2222 * k);
 #pragma unroll
-        for (int i = 0; i < 4; i++) word[i] ^= i % 2 == 0 ? low : high;
+            for (int i = 0; i < 4; i++) {
+                word[i] ^= before;
+                before = sizeof(V) == 4 ? word[i] : __byte_perm(word[i], 0, sizeof(V) == 1 ? 0x3333 : 0x3232);
+            }
+        }
     }
 };
 
@@ -338,27 +367,30 @@ __device__ __forceinline__ void make_changes(uint32_t (&word)[words], Bits<V> la
     }
 }
 
-// expand writes the runs in memory, a part's, to out[0, size), size > 0, by way of the
-// memory's window.
-template <class V, class L>
-__device__ __forceinline__ void expand(V *out, unsigned size, const PartMemory<V, L> &memory, unsigned lane) {
-    constexpr unsigned vw = vector_width<V>, row = warp_size * vw, width = window_vectors * row;
-    constexpr unsigned runs = decode_part<V, L>;
-    constexpr int each = minimum<int>(minimum<int>(8, 16 / sizeof(V)), runs / warp_size);  // of a lane's runs, in a step
-    const auto bytes = [](uint32_t element) { return element * unsigned(sizeof(V)); };
+// Window is the part of the output that a warp has in shared memory: changes among
+// zeros. Places count from vectors, which is at a 16-byte boundary of memory and lies lead
+// elements before the output; it ends at end.
+template <class V>
+struct Window {
+    static constexpr unsigned vw = vector_width<V>, row = warp_size * vw, width = window_vectors * row;
+    uint32_t memory, edges;
+    V *vectors;
+    unsigned lead, end;
+    unsigned begin = 0;  // a multiple of vw
+    bool begun = false;  // runs begin in the window, and
+    bool tight = false;  // more than one perhaps in a word
+    Bits<V> value = 0;   // of the last run that begins before the window
 
-    // Vectors lie at 16-byte boundaries of memory; the first begins lead elements
-    // before out. Places count from there.
-    const unsigned lead = reinterpret_cast<uintptr_t>(out) / sizeof(V) % vw, end = size + lead;
-    V *const vectors = out - lead;
-
-    unsigned window = 0;            // where it begins: a multiple of vw
-    bool begun = false;             // runs begin in the window
-    Bits<V> value = 0, before = 0;  // of the last run that begins before the window, or before the step
-    const auto flush = [&]() PTXRUN_INLINE {
+    // flush writes the window and goes on to the next. Of a window that is whole more
+    // follows.
+    template <bool whole>
+    __device__ __forceinline__ void flush(unsigned lane) {
         // Narrow values of several vectors are scanned in one word.
         constexpr int together = sizeof(V) < 4 ? 4 / sizeof(V) : 1, bits = 8 * sizeof(V);
-        const auto behind = [=](int k) { return k >= window_vectors || window + k * row >= end; };
+        const auto behind = [=](int k) { return !whole && (k >= window_vectors || begin + k * row >= end); };
+        static_assert(window_vectors % together == 0, "whole words of vectors");
+        const bool single = !tight;
+        V *const out = vectors + begin + lane * vw;
         __syncwarp();
 #pragma unroll
         for (int j = 0; j < window_vectors; j += together) {
@@ -368,11 +400,18 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const PartMemory<V
 #pragma unroll
             for (int k = 0; k < together; k++) {
                 if (behind(j + k)) break;
-                const uint32_t a = memory.window + ((j + k) * warp_size + lane) * 16, zero[4] = {};
+                const uint32_t a = memory + ((j + k) * warp_size + lane) * 16, zero[4] = {};
                 load_shared(x[k].word, a);
                 store_shared(a, zero);
-                x[k].scan();
-                own |= k == 0 ? x[k].last() : x[k].last() << (bits * k % 32);
+                x[k].scan_words(single);
+                const Bits<V> last = x[k].last();
+                if constexpr (together == 1) {
+                    own = last;
+                } else if constexpr (together == 2) {
+                    own = k == 0 ? last >> 16 : __byte_perm(own, last, 0x7610);
+                } else {
+                    own = k == 0 ? last >> 24 : __byte_perm(own, last, k == 1 ? 0x3270 : k == 2 ? 0x3710 : 0x7210);
+                }
             }
             Bits<V> base = warp_scan<Xor<Bits<V>>>(own, lane), all = shuffle(base, warp_size - 1);
             base ^= own;
@@ -388,37 +427,71 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const PartMemory<V
 #pragma unroll
             for (int k = 0; k < together; k++) {
                 if (behind(j + k)) break;
-                const unsigned place = window + (j + k) * row + lane * vw;
-                x[k].combine(base, k);
-                if (place >= lead && place + vw <= end) {
-                    store_wide(reinterpret_cast<uint32_t *>(vectors + place), x[k].word);
-                } else if (place < end) {
-                    store_shared(memory.edges() + (place < lead ? 0 : 16), x[k].word);
+                const unsigned place = begin + (j + k) * row + lane * vw;
+                x[k].chain(base, k);
+                if ((whole && j + k > 0) || (place >= lead && (whole || place + vw <= end))) {
+                    store_wide(reinterpret_cast<uint32_t *>(out + (j + k) * row), x[k].word);
+                } else if (whole || place < end) {
+                    store_shared(edges + (place < lead ? 0 : 16), x[k].word);
                 }
             }
         }
         __syncwarp();
-        window += width;
-        begun = false;
-    };
+        begin += width;
+        begun = tight = false;
+    }
+    // fill writes value up to the vector of place next, where none of the runs begins.
+    __device__ __forceinline__ void fill(unsigned next, unsigned lane) {
+        next -= next % vw;
+        Elements<V> x = {};
+        x.chain(value);
+        for (unsigned to = begin + lane * vw; to < next; to += row) store_wide(reinterpret_cast<uint32_t *>(vectors + to), x.word);
+        begin = next;
+    }
+    // finish writes the rest. The first and the last vector may be others' as well: of
+    // those a lane writes an element.
+    __device__ __forceinline__ void finish(unsigned lane) {
+        flush<false>(lane);
+        const unsigned half = lane % 16, tail = end % vw;
+        const bool head = lane < 16;
+        if (half < vw && (head ? lead > 0 && half >= lead && half < end : half < tail && (lead == 0 || end > vw))) {
+            V v[1];
+            load_shared(v, edges + (head ? 0 : 16) + half * unsigned(sizeof(V)));
+            vectors[(head ? 0 : end - tail) + half] = v[0];
+        }
+        __syncwarp();
+    }
+};
+
+// expand writes the runs in memory, a part's, to out[0, size), size > 0, by way of the
+// memory's window.
+template <class V, class Memory>
+__device__ __forceinline__ void expand(V *out, unsigned size, const Memory &memory, unsigned lane) {
+    constexpr unsigned runs = Memory::runs;
+    constexpr int each = minimum<int>(minimum<int>(8, 16 / sizeof(V)), runs / warp_size);  // of a lane's runs, in a step
+    const auto bytes = [](uint32_t element) { return element * unsigned(sizeof(V)); };
+
+    const unsigned lead = reinterpret_cast<uintptr_t>(out) / sizeof(V) % vector_width<V>;
+    Window<V> window{memory.window, memory.edges(), out - lead, lead, size + lead};
+    constexpr unsigned width = window.width;
+    Bits<V> before = 0;  // of the last run that begins before the step
 
     __syncwarp();
     unsigned begin = lead;  // of the step
 #pragma unroll 1
     for (unsigned s = 0; s < runs; s += warp_size * each) {
-        uint32_t n[each / 2], word[each * sizeof(V) / 4];
-        load_shared(n, memory.lengths() + (s + lane * each) * 2);
-        const auto length = [&](int i) { return i % 2 == 0 ? n[i / 2] & 0xffff : n[i / 2] >> 16; };
-        uint32_t pairs = 0, empty = 0;
+        uint32_t n[each], word[each * sizeof(V) / 4];
+        memory.load(n, s + lane * each);
+        uint32_t sum = 0, least = ~0u;
 #pragma unroll
-        for (int i = 0; i < each / 2; i++) {
-            pairs += n[i];
-            empty |= (n[i] - 0x10001) & ~n[i] & 0x80008000;  // not zero if a half is
+        for (int i = 0; i < each; i++) {
+            sum += n[i];
+            least = minimum(least, n[i]);
         }
-        const uint32_t sum = (pairs & 0xffff) + (pairs >> 16), inclusive = warp_scan<Sum<uint32_t>>(sum, lane);
+        const uint32_t inclusive = warp_scan<Sum<uint32_t>>(sum, lane);
         const unsigned stop = begin + shuffle(inclusive, warp_size - 1), first = begin + inclusive - sum;
         if (stop == begin) continue;
-        const bool full = !__any_sync(full_warp, empty != 0);
+        const bool full = !__any_sync(full_warp, least == 0), tight = least < 4 / sizeof(V);
         load_shared(word, memory.values() + bytes(s + lane * each));
         const auto at = [&](int i) -> Bits<V> {
             if constexpr (sizeof(V) == 8) {
@@ -436,7 +509,7 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const PartMemory<V
         } else {
             Bits<V> own = 0;  // of the lane's last run that is not empty
 #pragma unroll
-            for (int i = 0; i < each; i++) own = length(i) != 0 ? at(i) : own;
+            for (int i = 0; i < each; i++) own = n[i] != 0 ? at(i) : own;
             const unsigned with = __ballot_sync(full_warp, sum != 0), less = with & ((1u << lane) - 1);
             const Bits<V> near = shuffle(own, latest(less));
             Bits<V> last = less != 0 ? near : before;
@@ -445,33 +518,34 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const PartMemory<V
 #pragma unroll
             for (int i = 0; i < each; i++) {
                 change[i] = V(at(i) ^ last);
-                last = length(i) != 0 ? at(i) : last;
+                last = n[i] != 0 ? at(i) : last;
             }
             copy_bytes(word, change, sizeof(word));
         }
         for (;;) {
-            unsigned place = first - window;
-            if (full && begin >= window && stop <= window + width) {
+            unsigned place = first - window.begin;
+            if (full && begin >= window.begin && stop <= window.begin + width) {
 #pragma unroll
                 for (int i = 0; i < each; i++) {
                     store_bits_if<V>(1, memory.window + bytes(place), at(i));
-                    place += length(i);
+                    place += n[i];
                 }
-                begun = true;
+                window.begun = window.tight = true;
             } else {
                 bool any = false;
 #pragma unroll
                 for (int i = 0; i < each; i++) {
-                    const bool here = place < width && length(i) != 0;
+                    const bool here = place < width && n[i] != 0;
                     store_bits_if<V>(here, memory.window + bytes(place), at(i));
                     any |= here;
-                    place += length(i);
+                    place += n[i];
                 }
-                begun |= __any_sync(full_warp, any) != 0;
+                window.begun |= __any_sync(full_warp, any) != 0;
+                if constexpr (Elements<V>::in_word > 1) window.tight |= __any_sync(full_warp, any && tight) != 0;
             }
-            if (stop <= window + width) break;
-            if (begun) {
-                flush();
+            if (stop <= window.begin + width) break;
+            if (window.begun) {
+                window.template flush<true>(lane);
                 continue;
             }
             // Up to the next run, or the step's end, there is but one value.
@@ -479,29 +553,14 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const PartMemory<V
             place = first;
 #pragma unroll
             for (int i = 0; i < each; i++) {
-                if (place >= window && length(i) != 0) next = minimum(next, place);
-                place += length(i);
+                if (place >= window.begin && n[i] != 0) next = minimum(next, place);
+                place += n[i];
             }
-            next = shuffle(warp_reduce<Min<uint32_t>>(next), 0);
-            next -= next % vw;
-            Elements<V> x = {};
-            x.combine(value);
-            for (unsigned to = window + lane * vw; to < next; to += row) store_wide(reinterpret_cast<uint32_t *>(vectors + to), x.word);
-            window = next;
+            window.fill(shuffle(warp_reduce<Min<uint32_t>>(next), 0), lane);
         }
         begin = stop;
     }
-    flush();
-
-    // Of the first and the last vector a part may be others': a lane an element.
-    const unsigned half = lane % 16, tail = end % vw;
-    const bool head = lane < 16;
-    if (half < vw && (head ? lead > 0 && half >= lead && half < end : half < tail && (lead == 0 || end > vw))) {
-        V v[1];
-        load_shared(v, memory.edges() + (head ? 0 : 16) + bytes(half));
-        vectors[(head ? 0 : end - tail) + half] = v[0];
-    }
-    __syncwarp();
+    window.finish(lane);
 }
 
 // rle_decode_pass writes the elements from number from on to out[0, size), as far
@@ -520,8 +579,8 @@ __device__ __forceinline__ void rle_decode_pass(const V *values, const L *length
     const unsigned lane = threadIdx.x % warp_size, part = threadIdx.x / warp_size;
     const Memory memory{shared_address(dynamic_shared) + part * Memory::bytes};
     const uint64_t tiles = ceil_div<uint64_t>(runs, decode_pass_tile<V, L>), end = from + size;
-    const LargeParts large(state, tiles);
-    SumBack look_back{{reinterpret_cast<uint64_t *>(state + 1), Pass{}.mark()}, threadIdx.x};
+    const LargeParts large(state, tiles, decode_parts);
+    SumBack<decode_pass_block, decode_ahead> look_back{{reinterpret_cast<uint64_t *>(state + 1), Pass{}.mark()}, threadIdx.x};
     uint64_t prefix = 0;  // of the tile, in the first warp
 
 #pragma unroll
@@ -587,7 +646,8 @@ __device__ __forceinline__ void rle_decode_pass(const V *values, const L *length
         x.load(lengths + first, held(first), lane);
         v.load(values + first, held(first), lane);
         v.store(memory.values(), lane);
-        expand(out + (lo - from), x.clip(begin, lo, minimum(lo + chunk, end), memory.lengths(), lane), memory, lane);
+        const auto store = [=](int j, const auto &n) { x.store_row(memory.lengths(), j, n, lane); };
+        expand(out + (lo - from), x.clip(begin, lo, minimum(lo + chunk, end), lane, store), memory, lane);
     }
 }
 

@@ -1,0 +1,239 @@
+#pragma once
+
+#include "bulk.cuh"
+#include "rle_decode.cuh"
+#include "select.cuh"
+
+// Run-length decoding by bulk copies (sm_90). A block's warps have roles, as in
+// scan_bulk: one loads the runs of tiles into stages; reducers sum up parts and publish
+// the tiles' totals; one looks back and says where each part goes; writers, in groups
+// of a warp a part, write the tiles in turn. So nobody who writes waits for a look-back.
+
+#if __CUDA_ARCH__ >= 900
+
+namespace ptxrun {
+
+constexpr int decode_bulk_parts = 4;
+constexpr int decode_bulk_groups = 4;
+constexpr int decode_bulk_stages = 8;
+constexpr int decode_bulk_reducers = 2;
+constexpr int decode_bulk_ahead = 5;  // totals a lane has on their way: so many tiles 132 blocks take in a turn
+constexpr int decode_bulk_writers = decode_bulk_parts * decode_bulk_groups;
+constexpr int decode_bulk_block = (2 + decode_bulk_reducers + decode_bulk_writers) * warp_size;
+
+template <class V, class L>
+constexpr int decode_bulk_tile = decode_bulk_parts * decode_part<V, L>;
+
+template <class V, class L>
+struct DecodeStages {
+    static constexpr int part = decode_part<V, L>;
+    alignas(128) unsigned char lengths[decode_bulk_stages][decode_bulk_parts][part * sizeof(L)];
+    alignas(128) unsigned char values[decode_bulk_stages][decode_bulk_parts][part * sizeof(V)];
+    alignas(16) unsigned char window[decode_bulk_writers][window_vectors * warp_size * 16];
+    alignas(16) unsigned char edges[decode_bulk_writers][32];
+    alignas(16) unsigned char sum[decode_bulk_stages][decode_bulk_parts][8];     // a part's
+    alignas(16) unsigned char begin[decode_bulk_stages][decode_bulk_parts][8];   // where its output begins, and
+    alignas(16) unsigned char size[decode_bulk_stages][decode_bulk_parts][4];    // how much it is, or 0 if it is not to be written at once
+    uint64_t index[decode_bulk_stages];
+    Barrier full[decode_bulk_stages];   // the runs are there
+    Barrier found[decode_bulk_stages];  // the parts' sums are there
+    Barrier ready[decode_bulk_stages];  // their begins and sizes are there
+    Barrier empty[decode_bulk_stages];  // the writers are done with it
+};
+
+// StagedPart is a part in a stage, and a writer's window.
+template <class V, class L>
+struct StagedPart {
+    static constexpr int runs = decode_part<V, L>;
+    uint32_t window, edge_vectors, lengths, staged_values;
+
+    __device__ __forceinline__ uint32_t values() const { return staged_values; }
+    __device__ __forceinline__ uint32_t edges() const { return edge_vectors; }
+    // load loads the lengths of consecutive runs from number first on, below 2^32.
+    template <int count>
+    __device__ __forceinline__ void load(uint32_t (&n)[count], unsigned first) const {
+        constexpr int words = count * sizeof(L) / 4, each = minimum(4, words);
+#pragma unroll
+        for (int i = 0; i < words; i += each) {
+            uint32_t w[each];
+            load_shared(w, lengths + first * unsigned(sizeof(L)) + 4 * i);
+#pragma unroll
+            for (int k = 0; k < each; k += sizeof(L) / 4) n[(i + k) * 4 / sizeof(L)] = w[k];
+        }
+    }
+    // store makes values and lengths those of a part of held runs as far as they lie in
+    // [lo, hi), at most part_bytes; the first begins at begin. It returns how much that is.
+    __device__ __forceinline__ unsigned store(const V *v, const L *n, unsigned held, uint64_t begin, uint64_t lo, uint64_t hi, unsigned lane) const {
+        constexpr int vw = vector_width<L>, rows = runs / (warp_size * vw);
+        Values<V, vw, rows> value;
+        Lengths<L, rows> length;
+        length.load(n, held, lane);
+        value.load(v, held, lane);
+        value.store(staged_values, lane);
+        return length.clip(begin, lo, hi, lane, [=](int j, const uint32_t (&clipped)[vw]) {
+            uint32_t w[4] = {};
+#pragma unroll
+            for (int i = 0; i < vw; i++) w[i * sizeof(L) / 4] = clipped[i];
+            store_shared(lengths + (j * warp_size + lane) * 16, w);
+        });
+    }
+};
+
+// rle_decode_bulk does what rle_decode_pass does, for values and lengths aligned to 16
+// bytes. It needs dynamic shared memory for DecodeStages.
+template <class V, class L>
+__device__ __forceinline__ void rle_decode_bulk(const V *values, const L *lengths, uint64_t runs, V *out, uint64_t from, uint64_t size, uint64_t *total,
+                                                DecodeState *state) {
+    using Add = SaturatingSum<uint64_t>;
+    using Stages = DecodeStages<V, L>;
+    constexpr int part_runs = decode_part<V, L>, parts = decode_bulk_parts, count = decode_bulk_stages;
+    constexpr uint64_t chunk = chunk_bytes / sizeof(V), most = part_bytes / sizeof(V);
+    alignas(128) extern __shared__ unsigned char dynamic_shared[];
+    auto &stages = *reinterpret_cast<Stages *>(dynamic_shared);
+    static_assert(sizeof(Stages) <= count * parts * part_runs * (sizeof(L) + sizeof(V)) + decode_bulk_writers * window_vectors * 512 + 2048,
+                  "the launch gives 2 KiB beside runs and windows");
+    const unsigned lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
+    const uint64_t tiles = ceil_div<uint64_t>(runs, decode_bulk_tile<V, L>), end = from + size;
+    const Pass pass{reinterpret_cast<PassState *>(state), 0};
+    const LargeParts large(state, tiles, parts);
+    const auto held_of_tile = [=](uint64_t tile) {
+        return unsigned(minimum<uint64_t>(decode_bulk_tile<V, L>, runs - tile * decode_bulk_tile<V, L>));
+    };
+
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < count; s++) {
+            stages.full[s].init(1);
+            stages.found[s].init(1);
+            stages.ready[s].init(1);
+            stages.empty[s].init(parts);
+        }
+        fence_barriers();
+    }
+    __syncthreads();
+
+    if (warp == 0) {
+        if (lane > 0) return;
+        load_tiles<count, decode_bulk_groups>(
+            stages, pass, tiles,
+            [&](int s, uint64_t tile) {
+                const uint64_t first = tile * decode_bulk_tile<V, L>;
+                const unsigned held = held_of_tile(tile);
+                const unsigned length_bytes = fetch_rest(stages.lengths[s][0], lengths + first, held * sizeof(L));
+                const unsigned value_bytes = size > 0 ? fetch_rest(stages.values[s][0], values + first, held * sizeof(V)) : 0;
+                stages.full[s].announce(length_bytes + value_bytes);
+                if (length_bytes > 0) bulk_load(stages.lengths[s], lengths + first, length_bytes, stages.full[s]);
+                if (value_bytes > 0) bulk_load(stages.values[s], values + first, value_bytes, stages.full[s]);
+            },
+            [&](int s) { stages.full[s].arrive(); });
+        return;
+    }
+
+    const auto sums_of = [&](unsigned s) { return shared_address(stages.sum) + s * unsigned(sizeof(stages.sum[0])); };
+
+    if (warp == 1) {
+        SumBack<warp_size, decode_bulk_ahead> look_back{{pass.status(), pass.mark()}, lane};
+        uint64_t prefix = 0, placed = 0;
+        over_stages<count, 1>(stages, tiles, 0, [&](unsigned s, unsigned parity, uint64_t tile) PTXRUN_INLINE {
+            prefix = Add::combine(prefix, warp_sum(look_back.pass(tile)));
+            stages.found[s].wait(parity);
+            // A lane a part.
+            const uint64_t sum = lane < parts ? get_shared<uint64_t>(sums_of(s) + lane * 8) : 0;
+            uint64_t inclusive = sum;
+#pragma unroll
+            for (unsigned delta = 1; delta < parts; delta *= 2) {
+                const uint64_t before = shuffle_up(inclusive, delta);
+                if (lane >= delta) inclusive = Add::combine(before, inclusive);
+            }
+            const uint64_t less = shuffle_up(inclusive, 1);
+            const uint64_t begin = lane > 0 ? Add::combine(prefix, less) : prefix, stop = Add::combine(prefix, inclusive);
+            const uint64_t lo = maximum(begin, from), hi = minimum(stop, end);
+            const bool any = lane < parts && lo < hi, at_once = begin >= from && stop <= end && stop - begin <= most;
+            large.list(state, any && !at_once ? uint32_t(ceil_div(hi - lo, chunk)) : 0, tile * parts + lane, begin, lane);
+            if (lane < parts) {
+                put_shared(shared_address(stages.begin[s]) + lane * 8, begin);
+                put_shared(shared_address(stages.size[s]) + lane * 4, any && at_once ? uint32_t(stop - begin) : 0);
+            }
+            __syncwarp();
+            if (lane == 0) stages.ready[s].arrive();
+            if (tile == tiles - 1 && lane == parts - 1) *total = stop;
+            placed++;
+        });
+        if (lane == 0 && placed > 0) {
+            fence_acq_rel();
+            atomic_add(&state->placed, placed);
+        }
+    } else if (warp < 2 + decode_bulk_reducers) {
+        const TileTotals<uint64_t> totals{pass.status(), pass.mark()};
+        over_stages<count, decode_bulk_reducers>(stages, tiles, warp - 2, [&](unsigned s, unsigned, uint64_t tile) PTXRUN_INLINE {
+            const unsigned held = held_of_tile(tile);
+            const uint32_t at = shared_address(stages.lengths) + s * unsigned(sizeof(stages.lengths[0]));
+            if (held < decode_bulk_tile<V, L>) {
+                // Behind the last run are empty ones.
+                const uint32_t values_at = shared_address(stages.values) + s * unsigned(sizeof(stages.values[0]));
+                for (unsigned k = held + lane; k < decode_bulk_tile<V, L>; k += warp_size) {
+                    put_shared(at + k * unsigned(sizeof(L)), L(0));
+                    put_shared(values_at + k * unsigned(sizeof(V)), V(0));
+                }
+                __syncwarp();
+            }
+            uint64_t sum = 0, all = 0;
+#pragma unroll
+            for (unsigned p = 0; p < unsigned(parts); p++) {
+                Lengths<L, part_runs / (warp_size * vector_width<L>)> x;
+                x.load_shared(at + p * unsigned(sizeof(stages.lengths[0][0])), lane);
+                const uint64_t own = x.sum();
+                all = Add::combine(all, own);
+                if (lane == p) sum = own;
+            }
+            if (lane == 0) totals.publish(tile, all);
+            if (lane < parts) put_shared(sums_of(s) + lane * 8, sum);
+            __syncwarp();
+            if (lane == 0) stages.found[s].arrive();
+        });
+    } else {
+        const unsigned writer = warp - 2 - decode_bulk_reducers, group = writer / parts, part = writer % parts;
+        const uint32_t window = shared_address(stages.window) + writer * unsigned(sizeof(stages.window[0]));
+        const uint32_t edges = shared_address(stages.edges) + writer * unsigned(sizeof(stages.edges[0]));
+        const auto staged = [&](unsigned s) {
+            const unsigned k = s * parts + part;
+            return StagedPart<V, L>{window, edges, shared_address(stages.lengths) + k * unsigned(sizeof(stages.lengths[0][0])),
+                                    shared_address(stages.values) + k * unsigned(sizeof(stages.values[0][0]))};
+        };
+#pragma unroll
+        for (int k = 0; k < window_vectors; k++) {
+            const uint32_t zero[4] = {};
+            store_shared(window + (k * warp_size + lane) * 16, zero);
+        }
+        over_stages<count, decode_bulk_groups>(stages, tiles, group, [&](unsigned s, unsigned parity, uint64_t) PTXRUN_INLINE {
+            stages.ready[s].wait(parity);
+            const uint64_t begin = get_shared<uint64_t>(shared_address(stages.begin[s]) + part * 8);
+            const uint32_t own = get_shared<uint32_t>(shared_address(stages.size[s]) + part * 4);
+            if (own > 0) expand(out + (begin - from), own, staged(s), lane);
+            __syncwarp();
+            if (lane == 0) stages.empty[s].arrive();
+        });
+
+        // The group's first stage is not filled again, and nobody else reads this part of it.
+        uint64_t listed = 0;
+        if (lane == 0) {
+            while (load_relaxed(&state->placed) < tiles) {}
+            fence_acq_rel();
+            listed = load_relaxed(&state->large);
+        }
+        listed = shuffle(listed, 0);
+        const StagedPart<V, L> memory = staged(group);
+        const uint64_t entries = listed >> 32, chunks = uint32_t(listed);
+        for (uint64_t c = uint64_t(blockIdx.x) * decode_bulk_writers + writer; c < chunks; c += uint64_t(gridDim.x) * decode_bulk_writers) {
+            const uint64_t e = warp_upper_bound(large.first_chunk, entries, c, lane) - 1;
+            const uint64_t first = large.part[e] * part_runs, begin = large.begin[e];
+            const uint64_t lo = maximum(begin, from) + (c - large.first_chunk[e]) * chunk;
+            const unsigned held = minimum<uint64_t>(part_runs, runs - first);
+            const unsigned own = memory.store(values + first, lengths + first, held, begin, lo, minimum(lo + chunk, end), lane);
+            expand(out + (lo - from), own, memory, lane);
+        }
+    }
+}
+
+}  // namespace ptxrun
+
+#endif
