@@ -450,15 +450,21 @@ func decodePassShared(size, length int64) int64 {
 // decodeBulkTile is the runs of a tile of decoding by bulk copies.
 func decodeBulkTile(size, length int64) int64 { return decodeBulkParts * decodePart(size, length) }
 
+// decodeBulkPieces is the pieces of a tile, which are given away by themselves: the runs
+// of a step, or a row of lengths.
+func decodeBulkPieces(size, length int64) int64 {
+	return decodeBulkTile(size, length) / (32 * max(min(8, 16/size), 16/length))
+}
+
 // decodeBulkShared is the shared memory of decoding by bulk copies: stages of runs and
 // a window a writer.
 func decodeBulkShared(size, length int64) int64 {
-	return decodeBulkStages*decodeBulkTile(size, length)*(size+length) + decodeBulkWriters*decodeWindow + 2048
+	return decodeBulkStages*decodeBulkTile(size, length)*(size+length) + decodeBulkWriters*decodeWindow + 3072
 }
 
 // decodeState is the bytes of state for decoding runs in so many tiles: the tiles'
-// totals and three words a part.
-func decodeState(tiles, parts int64) int64 { return passStateHead + tiles*(16+parts*24) }
+// totals and three words a piece, which is a part but by bulk copies.
+func decodeState(tiles, pieces int64) int64 { return passStateHead + tiles*(16+pieces*24) }
 
 // rlePassModules are run-length encoding and decoding in a single pass, of values
 // of one width.

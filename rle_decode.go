@@ -250,16 +250,16 @@ func (s *Stream) decode(d *decoding) error {
 // decodePass decodes in a single pass: by bulk copies where the device has them and
 // the runs are aligned for them.
 func (s *Stream) decodePass(d *decoding) error {
-	module, kind, parts, warps := "rle_decode_", "pass_", int64(decodeParts), int64(decodeParts)
+	module, kind, pieces, warps := "rle_decode_", "pass_", int64(decodeParts), int64(decodeParts)
 	if d.runs > decodeBulkTile(d.size, d.length) && bulkCapability <= s.rt.dev.Info().Capability && (d.values|d.lengths)%16 == 0 {
-		module, kind, parts, warps = "rle_decode_bulk_", "bulk_", decodeBulkParts, decodeBulkWriters
+		module, kind, pieces, warps = "rle_decode_bulk_", "bulk_", decodeBulkPieces(d.size, d.length), decodeBulkWriters
 	}
 	k, err := s.rt.kernel(module+widthName(d.size), "rle_decode_"+kind+widthName(d.size)+"_"+widthName(d.length))
 	if err != nil {
 		return err
 	}
 	tiles := int64(k.tiles(d.runs))
-	state, err := s.alloc(decodeState(tiles, parts))
+	state, err := s.alloc(decodeState(tiles, pieces))
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,8 @@ static_assert(chunk_bytes <= part_bytes && part_bytes < 1 << 16, "lengths are he
 
 template <class V>
 constexpr int decode_rows = sizeof(V) == 1 ? decode_rows_most : minimum<int>(decode_rows_most / 2, 16 / sizeof(V));
+template <class V>
+constexpr int decode_each = minimum<int>(8, 16 / sizeof(V));  // runs of a lane, in a step
 template <class V, class L>
 constexpr int decode_part = decode_rows<V> * warp_size * vector_width<L>;
 template <class V, class L>
@@ -136,27 +138,40 @@ struct Lengths {
 #pragma unroll
         for (int j = 0; j < rows; j++) ptxrun::load_shared(x[j], part + (j * warp_size + lane) * 16);
     }
-    // sum is the part's, saturated; all lanes get it.
-    __device__ __forceinline__ uint64_t sum() const {
-        static_assert(rows * vw * warp_size <= 1 << 10, "a part's lengths below 2^22 add up to a word");
+    // sums are those of as many rows each, saturated; all lanes get them.
+    template <int pieces>
+    __device__ __forceinline__ void sums(uint64_t (&sum)[pieces]) const {
+        static_assert(rows * vw * warp_size <= 1 << 10 && rows % pieces == 0, "a part's lengths below 2^22 add up to a word");
         L bits = 0;
-        uint32_t word = 0;
+        uint32_t word[pieces] = {};
 #pragma unroll
         for (int j = 0; j < rows; j++) {
 #pragma unroll
             for (int i = 0; i < vw; i++) {
                 bits |= x[j][i];
-                word += uint32_t(x[j][i]);
+                word[j * pieces / rows] += uint32_t(x[j][i]);
             }
         }
-        if (!__any_sync(full_warp, bits >> 22 != 0)) return shuffle(warp_reduce<Sum<uint32_t>>(word), 0);
-        uint64_t all = 0;
+        const bool words = !__any_sync(full_warp, bits >> 22 != 0);
 #pragma unroll
-        for (int j = 0; j < rows; j++) {
+        for (int p = 0; p < pieces; p++) {
+            if (words) {
+                sum[p] = shuffle(warp_reduce<Sum<uint32_t>>(word[p]), 0);
+                continue;
+            }
+            uint64_t all = 0;
 #pragma unroll
-            for (int i = 0; i < vw; i++) all = SaturatingSum<uint64_t>::combine(all, x[j][i]);
+            for (int j = p * rows / pieces; j < (p + 1) * rows / pieces; j++) {
+#pragma unroll
+                for (int i = 0; i < vw; i++) all = SaturatingSum<uint64_t>::combine(all, x[j][i]);
+            }
+            sum[p] = warp_sum(all);
         }
-        return warp_sum(all);
+    }
+    __device__ __forceinline__ uint64_t sum() const {
+        uint64_t all[1];
+        sums(all);
+        return all[0];
     }
     // store stores the lengths; those beyond 16 bits are of no use.
     __device__ __forceinline__ void store(uint32_t a, unsigned lane) const {
@@ -248,7 +263,11 @@ struct BitsOf<8> {
 template <class V>
 using Bits = typename BitsOf<sizeof(V)>::Type;
 
-// store_bits_if stores a value if keep is not zero.
+// store_bits stores a value, store_bits_if does if keep is not zero.
+template <class V>
+__device__ __forceinline__ void store_bits(uint32_t a, Bits<V> v) {
+    store_shared_bits<sizeof(V)>(a, uint32_t(v), uint32_t(uint64_t(v) >> 32));
+}
 template <class V>
 __device__ __forceinline__ void store_bits_if(unsigned keep, uint32_t a, Bits<V> v) {
     store_shared_if<sizeof(V)>(keep, a, uint32_t(v), uint32_t(uint64_t(v) >> 32));
@@ -307,18 +326,16 @@ struct Elements {
     uint32_t word[4];
 
     // scan_words makes each element the XOR of those of its word up to it. Where no word
-    // has two changes, single, it is a multiplication, in which nothing is carried.
-    __device__ __forceinline__ void scan_words(bool single) {
-        if constexpr (in_word > 1) {
-            if (single) {
+    // has two changes, it is a multiplication, in which nothing is carried.
+    template <bool tight>
+    __device__ __forceinline__ void scan_words() {
 #pragma unroll
-                for (int i = 0; i < 4; i++) word[i] *= in_word == 4 ? 0x01010101u : 0x00010001u;
+        for (int i = 0; i < 4; i++) {
+            if constexpr (!tight) {
+                word[i] *= in_word == 4 ? 0x01010101u : 0x00010001u;
             } else {
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    if constexpr (in_word == 4) word[i] ^= word[i] << 8;
-                    word[i] ^= word[i] << 16;
-                }
+                if constexpr (in_word == 4) word[i] ^= word[i] << 8;
+                word[i] ^= word[i] << 16;
             }
         }
     }
@@ -381,64 +398,92 @@ struct Window {
     bool tight = false;  // more than one perhaps in a word
     Bits<V> value = 0;   // of the last run that begins before the window
 
-    // flush writes the window and goes on to the next. Of a window that is whole more
-    // follows.
-    template <bool whole>
+    // Narrow values of several vectors are scanned in one word.
+    static constexpr int together = sizeof(V) < 4 ? 4 / sizeof(V) : 1;
+    static_assert(window_vectors % together == 0, "whole words of vectors");
+
+    // flush writes the window, more than which is left of the output, and goes on to the
+    // next.
     __device__ __forceinline__ void flush(unsigned lane) {
-        // Narrow values of several vectors are scanned in one word.
-        constexpr int together = sizeof(V) < 4 ? 4 / sizeof(V) : 1, bits = 8 * sizeof(V);
-        const auto behind = [=](int k) { return !whole && (k >= window_vectors || begin + k * row >= end); };
-        static_assert(window_vectors % together == 0, "whole words of vectors");
-        const bool single = !tight;
-        V *const out = vectors + begin + lane * vw;
         __syncwarp();
 #pragma unroll
-        for (int j = 0; j < window_vectors; j += together) {
-            if (behind(j)) break;
-            Elements<V> x[together];
-            Bits<V> own = 0;
-#pragma unroll
-            for (int k = 0; k < together; k++) {
-                if (behind(j + k)) break;
-                const uint32_t a = memory + ((j + k) * warp_size + lane) * 16, zero[4] = {};
-                load_shared(x[k].word, a);
-                store_shared(a, zero);
-                x[k].scan_words(single);
-                const Bits<V> last = x[k].last();
-                if constexpr (together == 1) {
-                    own = last;
-                } else if constexpr (together == 2) {
-                    own = k == 0 ? last >> 16 : __byte_perm(own, last, 0x7610);
-                } else {
-                    own = k == 0 ? last >> 24 : __byte_perm(own, last, k == 1 ? 0x3270 : k == 2 ? 0x3710 : 0x7210);
-                }
-            }
-            Bits<V> base = warp_scan<Xor<Bits<V>>>(own, lane), all = shuffle(base, warp_size - 1);
-            base ^= own;
-            if constexpr (together == 1) {
-                base ^= value;
-                value ^= all;
-            } else {
-#pragma unroll
-                for (int shift = bits; shift < 32; shift *= 2) all ^= all << shift;
-                base ^= all << bits ^ __byte_perm(value, 0, bits == 8 ? 0x0000 : 0x1010);
-                value ^= all >> (32 - bits);
-            }
-#pragma unroll
-            for (int k = 0; k < together; k++) {
-                if (behind(j + k)) break;
-                const unsigned place = begin + (j + k) * row + lane * vw;
-                x[k].chain(base, k);
-                if ((whole && j + k > 0) || (place >= lead && (whole || place + vw <= end))) {
-                    store_wide(reinterpret_cast<uint32_t *>(out + (j + k) * row), x[k].word);
-                } else if (whole || place < end) {
-                    store_shared(edges + (place < lead ? 0 : 16), x[k].word);
-                }
-            }
-        }
+        for (int j = 0; j < window_vectors; j += together) write<true>(j, lane);
         __syncwarp();
         begin += width;
         begun = tight = false;
+    }
+    // flush_last writes the last window.
+    __device__ __forceinline__ void flush_last(unsigned lane) {
+        __syncwarp();
+#pragma unroll
+        for (int j = 0; j < window_vectors; j += together) {
+            if (begin + j * row >= end) break;
+            if (begin + (j + together) * row <= end) {
+                write<true>(j, lane);
+            } else {
+                write<false>(j, lane);
+            }
+        }
+        __syncwarp();
+    }
+    // write writes a lane's vectors from number j on; inside says that the output does
+    // not end in them.
+    template <bool inside>
+    __device__ __forceinline__ void write(int j, unsigned lane) {
+        constexpr int bits = 8 * sizeof(V);
+        const auto behind = [=](int k) { return !inside && begin + (j + k) * row >= end; };
+        Elements<V> x[together];
+#pragma unroll
+        for (int k = 0; k < together; k++) {
+            x[k] = {};
+            if (behind(k)) continue;
+            const uint32_t a = memory + ((j + k) * warp_size + lane) * 16, zero[4] = {};
+            load_shared(x[k].word, a);
+            store_shared(a, zero);
+        }
+        if constexpr (Elements<V>::in_word > 1) {
+            if (tight) {
+#pragma unroll
+                for (int k = 0; k < together; k++) x[k].template scan_words<true>();
+            } else {
+#pragma unroll
+                for (int k = 0; k < together; k++) x[k].template scan_words<false>();
+            }
+        }
+        Bits<V> own = 0;
+#pragma unroll
+        for (int k = 0; k < together; k++) {
+            const Bits<V> last = x[k].last();
+            if constexpr (together == 1) {
+                own = last;
+            } else if constexpr (together == 2) {
+                own = k == 0 ? last >> 16 : __byte_perm(own, last, 0x7610);
+            } else {
+                own = k == 0 ? last >> 24 : __byte_perm(own, last, k == 1 ? 0x3270 : k == 2 ? 0x3710 : 0x7210);
+            }
+        }
+        Bits<V> base = warp_scan<Xor<Bits<V>>>(own, lane), all = shuffle(base, warp_size - 1);
+        base ^= own;
+        if constexpr (together == 1) {
+            base ^= value;
+            value ^= all;
+        } else {
+#pragma unroll
+            for (int shift = bits; shift < 32; shift *= 2) all ^= all << shift;
+            base ^= all << bits ^ __byte_perm(value, 0, bits == 8 ? 0x0000 : 0x1010);
+            value ^= all >> (32 - bits);
+        }
+#pragma unroll
+        for (int k = 0; k < together; k++) {
+            if (behind(k)) break;
+            const unsigned place = begin + (j + k) * row + lane * vw;
+            x[k].chain(base, k);
+            if ((inside && j + k > 0) || (place >= lead && (inside || place + vw <= end))) {
+                store_wide(reinterpret_cast<uint32_t *>(vectors + place), x[k].word);
+            } else if (inside || place < end) {
+                store_shared(edges + (place < lead ? 0 : 16), x[k].word);
+            }
+        }
     }
     // fill writes value up to the vector of place next, where none of the runs begins.
     __device__ __forceinline__ void fill(unsigned next, unsigned lane) {
@@ -451,7 +496,7 @@ struct Window {
     // finish writes the rest. The first and the last vector may be others' as well: of
     // those a lane writes an element.
     __device__ __forceinline__ void finish(unsigned lane) {
-        flush<false>(lane);
+        flush_last(lane);
         const unsigned half = lane % 16, tail = end % vw;
         const bool head = lane < 16;
         if (half < vw && (head ? lead > 0 && half >= lead && half < end : half < tail && (lead == 0 || end > vw))) {
@@ -468,7 +513,7 @@ struct Window {
 template <class V, class Memory>
 __device__ __forceinline__ void expand(V *out, unsigned size, const Memory &memory, unsigned lane) {
     constexpr unsigned runs = Memory::runs;
-    constexpr int each = minimum<int>(minimum<int>(8, 16 / sizeof(V)), runs / warp_size);  // of a lane's runs, in a step
+    constexpr int each = minimum<int>(decode_each<V>, runs / warp_size);
     const auto bytes = [](uint32_t element) { return element * unsigned(sizeof(V)); };
 
     const unsigned lead = reinterpret_cast<uintptr_t>(out) / sizeof(V) % vector_width<V>;
@@ -527,7 +572,7 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const Memory &memo
             if (full && begin >= window.begin && stop <= window.begin + width) {
 #pragma unroll
                 for (int i = 0; i < each; i++) {
-                    store_bits_if<V>(1, memory.window + bytes(place), at(i));
+                    store_bits<V>(memory.window + bytes(place), at(i));
                     place += n[i];
                 }
                 window.begun = window.tight = true;
@@ -545,7 +590,7 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const Memory &memo
             }
             if (stop <= window.begin + width) break;
             if (window.begun) {
-                window.template flush<true>(lane);
+                window.flush(lane);
                 continue;
             }
             // Up to the next run, or the step's end, there is but one value.

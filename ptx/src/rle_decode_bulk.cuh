@@ -24,6 +24,14 @@ constexpr int decode_bulk_block = (2 + decode_bulk_reducers + decode_bulk_writer
 template <class V, class L>
 constexpr int decode_bulk_tile = decode_bulk_parts * decode_part<V, L>;
 
+// A part of much output is given to other warps by pieces, the runs of a step or a row.
+template <class V, class L>
+constexpr int decode_piece_rows = maximum<int>(1, decode_each<V> / vector_width<L>);
+template <class V, class L>
+constexpr int decode_piece = decode_piece_rows<V, L> * warp_size * vector_width<L>;
+template <class V, class L>
+constexpr int decode_pieces = decode_part<V, L> / decode_piece<V, L>;  // a part
+
 template <class V, class L>
 struct DecodeStages {
     static constexpr int part = decode_part<V, L>;
@@ -31,9 +39,9 @@ struct DecodeStages {
     alignas(128) unsigned char values[decode_bulk_stages][decode_bulk_parts][part * sizeof(V)];
     alignas(16) unsigned char window[decode_bulk_writers][window_vectors * warp_size * 16];
     alignas(16) unsigned char edges[decode_bulk_writers][32];
-    alignas(16) unsigned char sum[decode_bulk_stages][decode_bulk_parts][8];     // a part's
-    alignas(16) unsigned char begin[decode_bulk_stages][decode_bulk_parts][8];   // where its output begins, and
-    alignas(16) unsigned char size[decode_bulk_stages][decode_bulk_parts][4];    // how much it is, or 0 if it is not to be written at once
+    alignas(16) unsigned char sum[decode_bulk_stages][decode_bulk_parts * decode_pieces<V, L>][8];  // a piece's
+    alignas(16) unsigned char begin[decode_bulk_stages][decode_bulk_parts][8];  // where a part's output begins, and
+    alignas(16) unsigned char size[decode_bulk_stages][decode_bulk_parts][4];   // how much it is, or 0 if it is not to be written at once
     uint64_t index[decode_bulk_stages];
     Barrier full[decode_bulk_stages];   // the runs are there
     Barrier found[decode_bulk_stages];  // the parts' sums are there
@@ -41,27 +49,27 @@ struct DecodeStages {
     Barrier empty[decode_bulk_stages];  // the writers are done with it
 };
 
-// StagedPart is a part in a stage, and a writer's window.
-template <class V, class L>
-struct StagedPart {
-    static constexpr int runs = decode_part<V, L>;
+// StagedRuns are so many in a stage, and a writer's window.
+template <class V, class L, int count>
+struct StagedRuns {
+    static constexpr int runs = count;
     uint32_t window, edge_vectors, lengths, staged_values;
 
     __device__ __forceinline__ uint32_t values() const { return staged_values; }
     __device__ __forceinline__ uint32_t edges() const { return edge_vectors; }
     // load loads the lengths of consecutive runs from number first on, below 2^32.
-    template <int count>
-    __device__ __forceinline__ void load(uint32_t (&n)[count], unsigned first) const {
-        constexpr int words = count * sizeof(L) / 4, each = minimum(4, words);
+    template <int each>
+    __device__ __forceinline__ void load(uint32_t (&n)[each], unsigned first) const {
+        constexpr int words = each * sizeof(L) / 4, vector = minimum(4, words);
 #pragma unroll
-        for (int i = 0; i < words; i += each) {
-            uint32_t w[each];
+        for (int i = 0; i < words; i += vector) {
+            uint32_t w[vector];
             load_shared(w, lengths + first * unsigned(sizeof(L)) + 4 * i);
 #pragma unroll
-            for (int k = 0; k < each; k += sizeof(L) / 4) n[(i + k) * 4 / sizeof(L)] = w[k];
+            for (int k = 0; k < vector; k += sizeof(L) / 4) n[(i + k) * 4 / sizeof(L)] = w[k];
         }
     }
-    // store makes values and lengths those of a part of held runs as far as they lie in
+    // store makes values and lengths those of held runs as far as they lie in
     // [lo, hi), at most part_bytes; the first begins at begin. It returns how much that is.
     __device__ __forceinline__ unsigned store(const V *v, const L *n, unsigned held, uint64_t begin, uint64_t lo, uint64_t hi, unsigned lane) const {
         constexpr int vw = vector_width<L>, rows = runs / (warp_size * vw);
@@ -87,15 +95,17 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
     using Add = SaturatingSum<uint64_t>;
     using Stages = DecodeStages<V, L>;
     constexpr int part_runs = decode_part<V, L>, parts = decode_bulk_parts, count = decode_bulk_stages;
+    constexpr int piece_runs = decode_piece<V, L>, part_pieces = decode_pieces<V, L>, pieces = parts * part_pieces;
+    static_assert(pieces <= warp_size, "a lane a piece");
     constexpr uint64_t chunk = chunk_bytes / sizeof(V), most = part_bytes / sizeof(V);
     alignas(128) extern __shared__ unsigned char dynamic_shared[];
     auto &stages = *reinterpret_cast<Stages *>(dynamic_shared);
-    static_assert(sizeof(Stages) <= count * parts * part_runs * (sizeof(L) + sizeof(V)) + decode_bulk_writers * window_vectors * 512 + 2048,
-                  "the launch gives 2 KiB beside runs and windows");
+    static_assert(sizeof(Stages) <= count * parts * part_runs * (sizeof(L) + sizeof(V)) + decode_bulk_writers * window_vectors * 512 + 3072,
+                  "the launch gives 3 KiB beside runs and windows");
     const unsigned lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
     const uint64_t tiles = ceil_div<uint64_t>(runs, decode_bulk_tile<V, L>), end = from + size;
     const Pass pass{reinterpret_cast<PassState *>(state), 0};
-    const LargeParts large(state, tiles, parts);
+    const LargeParts large(state, tiles, pieces);
     const auto held_of_tile = [=](uint64_t tile) {
         return unsigned(minimum<uint64_t>(decode_bulk_tile<V, L>, runs - tile * decode_bulk_tile<V, L>));
     };
@@ -136,26 +146,24 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
         over_stages<count, 1>(stages, tiles, 0, [&](unsigned s, unsigned parity, uint64_t tile) PTXRUN_INLINE {
             prefix = Add::combine(prefix, warp_sum(look_back.pass(tile)));
             stages.found[s].wait(parity);
-            // A lane a part.
-            const uint64_t sum = lane < parts ? get_shared<uint64_t>(sums_of(s) + lane * 8) : 0;
-            uint64_t inclusive = sum;
-#pragma unroll
-            for (unsigned delta = 1; delta < parts; delta *= 2) {
-                const uint64_t before = shuffle_up(inclusive, delta);
-                if (lane >= delta) inclusive = Add::combine(before, inclusive);
-            }
-            const uint64_t less = shuffle_up(inclusive, 1);
+            // A lane a piece.
+            const uint64_t sum = lane < pieces ? get_shared<uint64_t>(sums_of(s) + lane * 8) : 0;
+            const uint64_t inclusive = warp_scan<Add>(sum, lane), less = shuffle_up(inclusive, 1);
             const uint64_t begin = lane > 0 ? Add::combine(prefix, less) : prefix, stop = Add::combine(prefix, inclusive);
+            const uint64_t part_begin = shuffle(begin, lane / part_pieces * part_pieces), part_stop = shuffle(stop, lane | (part_pieces - 1));
+            const bool at_once = part_begin >= from && part_stop <= end && part_stop - part_begin <= most;
             const uint64_t lo = maximum(begin, from), hi = minimum(stop, end);
-            const bool any = lane < parts && lo < hi, at_once = begin >= from && stop <= end && stop - begin <= most;
-            large.list(state, any && !at_once ? uint32_t(ceil_div(hi - lo, chunk)) : 0, tile * parts + lane, begin, lane);
-            if (lane < parts) {
-                put_shared(shared_address(stages.begin[s]) + lane * 8, begin);
-                put_shared(shared_address(stages.size[s]) + lane * 4, any && at_once ? uint32_t(stop - begin) : 0);
+            // The last chunk is of half to one and a half.
+            const bool other = lane < pieces && lo < hi && !at_once;
+            large.list(state, other ? uint32_t(maximum<uint64_t>((hi - lo + chunk / 2) / chunk, 1)) : 0, tile * pieces + lane, begin, lane);
+            if (lane < pieces && lane % part_pieces == 0) {
+                const unsigned part = lane / part_pieces;
+                put_shared(shared_address(stages.begin[s]) + part * 8, begin);
+                put_shared(shared_address(stages.size[s]) + part * 4, at_once ? uint32_t(part_stop - begin) : 0);
             }
             __syncwarp();
             if (lane == 0) stages.ready[s].arrive();
-            if (tile == tiles - 1 && lane == parts - 1) *total = stop;
+            if (tile == tiles - 1 && lane == pieces - 1) *total = stop;
             placed++;
         });
         if (lane == 0 && placed > 0) {
@@ -181,12 +189,16 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
             for (unsigned p = 0; p < unsigned(parts); p++) {
                 Lengths<L, part_runs / (warp_size * vector_width<L>)> x;
                 x.load_shared(at + p * unsigned(sizeof(stages.lengths[0][0])), lane);
-                const uint64_t own = x.sum();
-                all = Add::combine(all, own);
-                if (lane == p) sum = own;
+                uint64_t own[part_pieces];
+                x.sums(own);
+#pragma unroll
+                for (unsigned k = 0; k < part_pieces; k++) {
+                    all = Add::combine(all, own[k]);
+                    if (lane == p * part_pieces + k) sum = own[k];
+                }
             }
             if (lane == 0) totals.publish(tile, all);
-            if (lane < parts) put_shared(sums_of(s) + lane * 8, sum);
+            if (lane < pieces) put_shared(sums_of(s) + lane * 8, sum);
             __syncwarp();
             if (lane == 0) stages.found[s].arrive();
         });
@@ -196,7 +208,7 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
         const uint32_t edges = shared_address(stages.edges) + writer * unsigned(sizeof(stages.edges[0]));
         const auto staged = [&](unsigned s) {
             const unsigned k = s * parts + part;
-            return StagedPart<V, L>{window, edges, shared_address(stages.lengths) + k * unsigned(sizeof(stages.lengths[0][0])),
+            return StagedRuns<V, L, part_runs>{window, edges, shared_address(stages.lengths) + k * unsigned(sizeof(stages.lengths[0][0])),
                                     shared_address(stages.values) + k * unsigned(sizeof(stages.values[0][0]))};
         };
 #pragma unroll
@@ -221,14 +233,16 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
             listed = load_relaxed(&state->large);
         }
         listed = shuffle(listed, 0);
-        const StagedPart<V, L> memory = staged(group);
+        const auto own_part = staged(group);
+        const StagedRuns<V, L, piece_runs> memory{window, edges, own_part.lengths, own_part.staged_values};
         const uint64_t entries = listed >> 32, chunks = uint32_t(listed);
         for (uint64_t c = uint64_t(blockIdx.x) * decode_bulk_writers + writer; c < chunks; c += uint64_t(gridDim.x) * decode_bulk_writers) {
             const uint64_t e = warp_upper_bound(large.first_chunk, entries, c, lane) - 1;
-            const uint64_t first = large.part[e] * part_runs, begin = large.begin[e];
-            const uint64_t lo = maximum(begin, from) + (c - large.first_chunk[e]) * chunk;
-            const unsigned held = minimum<uint64_t>(part_runs, runs - first);
-            const unsigned own = memory.store(values + first, lengths + first, held, begin, lo, minimum(lo + chunk, end), lane);
+            const uint64_t first = large.part[e] * piece_runs, begin = large.begin[e], first_chunk = large.first_chunk[e];
+            const uint64_t next_chunk = e + 1 < entries ? large.first_chunk[e + 1] : chunks;
+            const uint64_t lo = maximum(begin, from) + (c - first_chunk) * chunk, hi = c + 1 < next_chunk ? lo + chunk : end;
+            const unsigned held = minimum<uint64_t>(piece_runs, runs - first);
+            const unsigned own = memory.store(values + first, lengths + first, held, begin, lo, hi, lane);
             expand(out + (lo - from), own, memory, lane);
         }
     }

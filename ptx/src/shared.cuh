@@ -82,6 +82,21 @@ __device__ __forceinline__ T get_shared(uint32_t a) {
 template <class T>
 __device__ __forceinline__ T get_shared(const void *p) { return get_shared<T>(shared_address(p)); }
 
+// store_shared_bits stores a value of 1, 2, 4 or 8 bytes, given in words.
+template <int bytes>
+__device__ __forceinline__ void store_shared_bits(uint32_t a, uint32_t low, uint32_t high = 0) {
+    if constexpr (bytes == 1) {
+        asm volatile("st.shared.u8 [%0], %1;" : : "r"(a), "r"(low) : "memory");
+    } else if constexpr (bytes == 2) {
+        asm volatile("st.shared.u16 [%0], %1;" : : "r"(a), "r"(low) : "memory");
+    } else if constexpr (bytes == 4) {
+        asm volatile("st.shared.u32 [%0], %1;" : : "r"(a), "r"(low) : "memory");
+    } else {
+        static_assert(bytes == 8, "a value has 1, 2, 4 or 8 bytes");
+        asm volatile("st.shared.v2.u32 [%0], {%1, %2};" : : "r"(a), "r"(low), "r"(high) : "memory");
+    }
+}
+
 // store_shared_if stores a value of 1, 2, 4 or 8 bytes, given in words, if keep is
 // not zero. The condition is the instruction's own: no branch.
 template <int bytes>
