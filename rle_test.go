@@ -195,6 +195,66 @@ func TestRLEBits(t *testing.T) {
 	})
 }
 
+// TestRLEDecodeManyTiles has more tiles than a block has stages, parts large and small
+// in one, and memory that bulk copies can and cannot be made of.
+func TestRLEDecodeManyTiles(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		runs := 3*rt.Info().Multiprocessors*decodeBulkStages*int(decodeBulkTile(8, 4)) + 5
+		values, lengths, lengths64 := make([]uint64, runs), make([]uint32, runs), make([]uint64, runs)
+		var want []uint64
+		for i := range runs {
+			n := (i * 7) % 4
+			if i%10_000 == 5000 {
+				n = 20_000
+			}
+			values[i], lengths[i], lengths64[i] = uint64(i)<<32|uint64(i*i), uint32(n), uint64(n)
+			for range n {
+				want = append(want, values[i])
+			}
+		}
+		decodeAndCompare(t, s, values, lengths, want, DecodeSinglePass, "32-bit lengths")
+		decodeAndCompare(t, s, values, lengths64, want, DecodeSinglePass, "64-bit lengths")
+
+		// Without the first run, which is empty, values are not aligned.
+		v, err := NewBufferFrom(s, values)
+		require.NoError(t, err)
+		l, err := NewBufferFrom(s, lengths)
+		require.NoError(t, err)
+		v1, err := v.Slice(1, runs)
+		require.NoError(t, err)
+		l1, err := l.Slice(1, runs)
+		require.NoError(t, err)
+		from, to := len(want)/3+1, len(want)/3*2
+		for name, runs := range map[string]struct {
+			values  *Buffer[uint64]
+			lengths *Buffer[uint32]
+		}{"aligned": {v, l}, "not aligned": {v1, l1}} {
+			out, sum := newGuarded[uint64](t, s, to-from, 1), newGuarded[uint64](t, s, 1, 1)
+			require.NoError(t, RLEDecodeRangeBuffer(s, out.Buffer, sum.Buffer, runs.values, runs.lengths, int64(from)), name)
+			require.Equal(t, []uint64{uint64(len(want))}, sum.check(t, s, name))
+			requireSame(t, want[from:to], out.check(t, s, name), "%s", name)
+		}
+
+		// The sum reaches its bound between tiles; what precedes is decoded.
+		lengths64[runs/2] = math.MaxUint64 - 5
+		huge, err := NewBufferFrom(s, lengths64)
+		require.NoError(t, err)
+		out, sum := newGuarded[uint64](t, s, to-from, 1), newGuarded[uint64](t, s, 1, 1)
+		require.NoError(t, RLEDecodeRangeBuffer(s, out.Buffer, sum.Buffer, v, huge, int64(from)))
+		require.Equal(t, []uint64{math.MaxUint64}, sum.check(t, s, "saturated"))
+		got, half := out.check(t, s, "saturated"), 0
+		for _, n := range lengths[:runs/2] {
+			half += int(n)
+		}
+		require.True(t, from < half && half < to)
+		requireSame(t, want[from:half], got[:half-from], "before the huge run")
+		requireSame(t, slices.Repeat(values[runs/2:runs/2+1], to-half), got[half-from:], "in the huge run")
+		require.NoError(t, cmp.Or(v.Free(), l.Free(), huge.Free(), s.Close()))
+	})
+}
+
 // TestRLEDecodeRange decodes windows that begin and end at and beside run, tile
 // and chunk borders, on the host and on the device, and behind the end.
 func TestRLEDecodeRange(t *testing.T) {

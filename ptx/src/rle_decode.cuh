@@ -106,6 +106,24 @@ struct LargeParts {
     }
 };
 
+// sum_lanes and xor_lanes are warp_scan of words, where the shuffle itself says which
+// lanes have others before.
+#define PTXRUN_SCAN_LANES(name, instruction) \
+    __device__ __forceinline__ uint32_t name(uint32_t v) { \
+        _Pragma("unroll") for (int delta = 1; delta < int(warp_size); delta *= 2) { \
+            asm volatile("{\n\t.reg .pred p;\n\t.reg .b32 before;\n\t" \
+                         "shfl.sync.up.b32 before|p, %0, %1, 0, 0xffffffff;\n\t@p " instruction " %0, before, %0;\n\t}" \
+                         : "+r"(v) : "n"(delta)); \
+        } \
+        return v; \
+    }
+PTXRUN_SCAN_LANES(sum_lanes, "add.u32")
+PTXRUN_SCAN_LANES(xor_lanes, "xor.b32")
+#undef PTXRUN_SCAN_LANES
+__device__ __forceinline__ uint64_t xor_lanes(uint64_t v) {
+    return uint64_t(xor_lanes(uint32_t(v >> 32))) << 32 | xor_lanes(uint32_t(v));
+}
+
 // warp_sum is the lanes' saturated sum, which all of them get.
 __device__ __forceinline__ uint64_t warp_sum(uint64_t v) {
     if (!__any_sync(full_warp, v >> 27 != 0)) return shuffle(warp_reduce<Sum<uint32_t>>(uint32_t(v)), 0);
@@ -384,6 +402,11 @@ __device__ __forceinline__ void make_changes(uint32_t (&word)[words], Bits<V> la
     }
 }
 
+template <bool v>
+struct Constant {
+    __device__ constexpr operator bool() const { return v; }
+};
+
 // Window is the part of the output that a warp has in shared memory: changes among
 // zeros. Places count from vectors, which is at a 16-byte boundary of memory and lies lead
 // elements before the output; it ends at end.
@@ -462,7 +485,7 @@ struct Window {
                 own = k == 0 ? last >> 24 : __byte_perm(own, last, k == 1 ? 0x3270 : k == 2 ? 0x3710 : 0x7210);
             }
         }
-        Bits<V> base = warp_scan<Xor<Bits<V>>>(own, lane), all = shuffle(base, warp_size - 1);
+        Bits<V> base = xor_lanes(own), all = shuffle(base, warp_size - 1);
         base ^= own;
         if constexpr (together == 1) {
             base ^= value;
@@ -490,7 +513,14 @@ struct Window {
         next -= next % vw;
         Elements<V> x = {};
         x.chain(value);
-        for (unsigned to = begin + lane * vw; to < next; to += row) store_wide(reinterpret_cast<uint32_t *>(vectors + to), x.word);
+        V *to = vectors + begin + lane * vw;
+        const auto store = [&](int j) { store_wide(reinterpret_cast<uint32_t *>(to + j * int(row)), x.word); };
+        unsigned place = begin + lane * vw;
+        for (; place + 3 * row < next; place += 4 * row, to += 4 * row) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) store(j);
+        }
+        for (; place < next; place += row, to += row) store(0);
         begin = next;
     }
     // finish writes the rest. The first and the last vector may be others' as well: of
@@ -533,7 +563,7 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const Memory &memo
             sum += n[i];
             least = minimum(least, n[i]);
         }
-        const uint32_t inclusive = warp_scan<Sum<uint32_t>>(sum, lane);
+        const uint32_t inclusive = sum_lanes(sum);
         const unsigned stop = begin + shuffle(inclusive, warp_size - 1), first = begin + inclusive - sum;
         if (stop == begin) continue;
         const bool full = !__any_sync(full_warp, least == 0), tight = least < 4 / sizeof(V);
@@ -578,12 +608,19 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const Memory &memo
                 window.begun = window.tight = true;
             } else {
                 bool any = false;
+                const auto store = [&](auto empties) PTXRUN_INLINE {
 #pragma unroll
-                for (int i = 0; i < each; i++) {
-                    const bool here = place < width && n[i] != 0;
-                    store_bits_if<V>(here, memory.window + bytes(place), at(i));
-                    any |= here;
-                    place += n[i];
+                    for (int i = 0; i < each; i++) {
+                        const bool here = place < width && (!empties || n[i] != 0);
+                        store_bits_if<V>(here, memory.window + bytes(place), at(i));
+                        any |= here;
+                        place += n[i];
+                    }
+                };
+                if (full) {
+                    store(Constant<false>());
+                } else {
+                    store(Constant<true>());
                 }
                 window.begun |= __any_sync(full_warp, any) != 0;
                 if constexpr (Elements<V>::in_word > 1) window.tight |= __any_sync(full_warp, any && tight) != 0;
