@@ -48,6 +48,17 @@ __device__ __forceinline__ void bulk_load(void *to, const void *from, unsigned b
                  : : "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(&barrier)) : "memory");
 }
 
+// fetch_rest copies what a bulk copy, in units of 16 bytes, leaves of the last
+// tile, and zeros up to the next unit. It returns the bytes of the bulk copy.
+__device__ __forceinline__ unsigned fetch_rest(unsigned char *to, const void *from, unsigned bytes) {
+    const unsigned whole = bytes / 16 * 16;
+    if (whole < bytes) {
+#pragma unroll 1
+        for (unsigned k = whole; k < whole + 16; k++) to[k] = k < bytes ? static_cast<const unsigned char *>(from)[k] : 0;
+    }
+    return whole;
+}
+
 // load_tiles is the loader's role, a thread's, in a pass whose tiles go through a
 // ring of stages: it takes tickets, waits until a stage is empty, and calls
 // load(stage, tile), which makes the stage's barrier full complete. Behind the last

@@ -2,7 +2,6 @@
 
 #include "bulk.cuh"
 #include "rle_decode.cuh"
-#include "select.cuh"
 
 // Run-length decoding by bulk copies (sm_90). A block's warps have roles, as in
 // scan_bulk: one loads the runs of tiles into stages; reducers sum up parts and publish

@@ -558,17 +558,6 @@ struct SelectStages {
     }
 };
 
-// fetch_rest copies what a bulk copy, in units of 16 bytes, leaves of the last
-// tile, and zeros up to the next unit. It returns the bytes of the bulk copy.
-__device__ __forceinline__ unsigned fetch_rest(unsigned char *to, const void *from, unsigned bytes) {
-    const unsigned whole = bytes / 16 * 16;
-    if (whole < bytes) {
-#pragma unroll 1
-        for (unsigned k = whole; k < whole + 16; k++) to[k] = k < bytes ? static_cast<const unsigned char *>(from)[k] : 0;
-    }
-    return whole;
-}
-
 // select_bulk needs the input aligned to 16 bytes, and dynamic shared memory for
 // SelectStages. out may be in.
 template <class V, class Criterion>
