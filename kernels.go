@@ -427,9 +427,11 @@ const (
 	decodeBulkParts    = 4
 	decodeBulkGroups   = 4
 	decodeBulkStages   = 8
+	decodeBulkLookers  = 2
 	decodeBulkReducers = 2
 	decodeBulkWriters  = decodeBulkParts * decodeBulkGroups
-	decodeBulkBlock    = (2 + decodeBulkReducers + decodeBulkWriters) * 32
+	decodeBulkBlock    = (1 + decodeBulkLookers + decodeBulkReducers + decodeBulkWriters) * 32
+	decodeBulkChunk    = 64 << 10
 )
 
 // decodePart is the runs of a part, for values and lengths of the given sizes.
@@ -447,13 +449,16 @@ func decodePassShared(size, length int64) int64 {
 	return decodeParts * (decodeWindow + decodePart(size, length)*(2+size) + 32)
 }
 
-// decodeBulkTile is the runs of a tile of decoding by bulk copies.
-func decodeBulkTile(size, length int64) int64 { return decodeBulkParts * decodePart(size, length) }
+// decodeBulkPieces is the pieces of a tile of decoding by bulk copies, which may be given
+// to other warps, and the runs of one.
+func decodeBulkPieces(size, length int64) (pieces, runs int64) {
+	runs = 32 * max(min(8, 16/size), 16/length)
+	return decodeBulkParts * ((5 << 10) / (runs * (size + length))), runs
+}
 
-// decodeBulkPieces is the pieces of a tile, which are given away by themselves: the runs
-// of a step, or a row of lengths.
-func decodeBulkPieces(size, length int64) int64 {
-	return decodeBulkTile(size, length) / (32 * max(min(8, 16/size), 16/length))
+func decodeBulkTile(size, length int64) int64 {
+	pieces, runs := decodeBulkPieces(size, length)
+	return pieces * runs
 }
 
 // decodeBulkShared is the shared memory of decoding by bulk copies: stages of runs and

@@ -250,9 +250,10 @@ func (s *Stream) decode(d *decoding) error {
 // decodePass decodes in a single pass: by bulk copies where the device has them and
 // the runs are aligned for them.
 func (s *Stream) decodePass(d *decoding) error {
-	module, kind, pieces, warps := "rle_decode_", "pass_", int64(decodeParts), int64(decodeParts)
+	module, kind, pieces, share := "rle_decode_", "pass_", int64(decodeParts), int64(decodeChunkBytes*decodeParts)
 	if d.runs > decodeBulkTile(d.size, d.length) && bulkCapability <= s.rt.dev.Info().Capability && (d.values|d.lengths)%16 == 0 {
-		module, kind, pieces, warps = "rle_decode_bulk_", "bulk_", decodeBulkPieces(d.size, d.length), decodeBulkWriters
+		module, kind, share = "rle_decode_bulk_", "bulk_", decodeBulkChunk*decodeBulkWriters
+		pieces, _ = decodeBulkPieces(d.size, d.length)
 	}
 	k, err := s.rt.kernel(module+widthName(d.size), "rle_decode_"+kind+widthName(d.size)+"_"+widthName(d.length))
 	if err != nil {
@@ -270,7 +271,7 @@ func (s *Stream) decodePass(d *decoding) error {
 	}
 	a := driver.NewArgs().Ptr(d.values).Ptr(d.lengths).Uint64(uint64(d.runs)).Ptr(d.out).Uint64(uint64(d.from)).Uint64(uint64(d.n)).Ptr(d.total).Ptr(state)
 	// As many blocks as tiles or, where those are fewer, as share the chunks.
-	blocks := max(uint64(tiles), uint64(ceilDiv(d.n*d.size, decodeChunkBytes*warps)))
+	blocks := max(uint64(tiles), uint64(ceilDiv(d.n*d.size, share)))
 	return s.launch(k, min(blocks, k.resident), d.n, a)
 }
 

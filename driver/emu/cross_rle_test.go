@@ -53,7 +53,7 @@ func runPassCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n, tiles
 			}
 			total += lengths[i]
 		}
-		state := memory(make([]byte, 256+tiles*(16+16*24)))
+		state := memory(make([]byte, 256+tiles*(16+32*24)))
 		for _, window := range [][2]uint64{{0, total + 3}, {total / 3, total / 2}} {
 			list = append(list, crossing{grid, []value{memory(values), memory(sized(lengths, length)), scalar(uint64(n)), result(make([]byte, (window[1]+1)*uint64(size))),
 				scalar(window[0]), scalar(window[1]), result(make([]uint64, 1)), state}})

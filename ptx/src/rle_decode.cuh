@@ -130,6 +130,12 @@ __device__ __forceinline__ uint64_t warp_sum(uint64_t v) {
     return shuffle(warp_reduce<SaturatingSum<uint64_t>>(v), 0);
 }
 
+// scan_sums is their saturated sum up to each lane.
+__device__ __forceinline__ uint64_t scan_sums(uint64_t v, unsigned lane) {
+    if (!__any_sync(full_warp, v >> 27 != 0)) return sum_lanes(uint32_t(v));
+    return warp_scan<SaturatingSum<uint64_t>>(v, lane);
+}
+
 // Lengths are a lane's lengths of a part, a vector of each row, on their way to shared
 // memory.
 template <class L, int rows>
@@ -202,7 +208,7 @@ struct Lengths {
         }
     }
     // clip calls store(row, lengths) with the lengths of what of the runs, the first of
-    // which begins at begin, lies in [lo, hi), at most part_bytes, and returns how much
+    // which begins at begin, lies in [lo, hi), less than 2^32, and returns how much
     // that is.
     template <class Store>
     __device__ __forceinline__ unsigned clip(uint64_t begin, uint64_t lo, uint64_t hi, unsigned lane, Store store) const {
@@ -258,11 +264,13 @@ struct SumBack {
             for (int k = 0; k < ahead; k++) {
                 if (next + k * threads < tile) p[k].request(totals, next + k * threads);
             }
+            const uint64_t first = next;
 #pragma unroll
             for (int k = 0; k < ahead; k++) {
-                if (next >= tile) break;
-                sum = Add::combine(sum, p[k].wait());
-                next += threads;
+                if (first + k * threads < tile) {
+                    sum = Add::combine(sum, p[k].wait());
+                    next += threads;
+                }
             }
         }
         return sum;

@@ -5,8 +5,9 @@
 
 // Run-length decoding by bulk copies (sm_90). A block's warps have roles, as in
 // scan_bulk: one loads the runs of tiles into stages; reducers sum up parts and publish
-// the tiles' totals; one looks back and says where each part goes; writers, in groups
-// of a warp a part, write the tiles in turn. So nobody who writes waits for a look-back.
+// the tiles' totals; lookers, tile by tile in turn, look back and say where each part
+// goes; writers, in groups of a warp a part, write the tiles in turn. So nobody who writes
+// waits for a look-back.
 
 #if __CUDA_ARCH__ >= 900
 
@@ -16,24 +17,30 @@ constexpr int decode_bulk_parts = 4;
 constexpr int decode_bulk_groups = 4;
 constexpr int decode_bulk_stages = 8;
 constexpr int decode_bulk_reducers = 2;
-constexpr int decode_bulk_ahead = 5;  // totals a lane has on their way: so many tiles 132 blocks take in a turn
+constexpr int decode_bulk_lookers = 2;
+constexpr int decode_bulk_ahead = 9;  // totals a lane has on their way: so many tiles 132 blocks take in two turns
+constexpr int decode_bulk_chunk = 64 << 10;  // bytes
+constexpr int decode_bulk_part_bytes = 96 << 10;
 constexpr int decode_bulk_writers = decode_bulk_parts * decode_bulk_groups;
-constexpr int decode_bulk_block = (2 + decode_bulk_reducers + decode_bulk_writers) * warp_size;
-
-template <class V, class L>
-constexpr int decode_bulk_tile = decode_bulk_parts * decode_part<V, L>;
+constexpr int decode_bulk_block = (1 + decode_bulk_lookers + decode_bulk_reducers + decode_bulk_writers) * warp_size;
+static_assert(maximum(decode_bulk_lookers, decode_bulk_reducers) <= decode_bulk_groups, "the loader ends for as many as there are groups");
 
 // A part of much output is given to other warps by pieces, the runs of a step or a row.
 template <class V, class L>
 constexpr int decode_piece_rows = maximum<int>(1, decode_each<V> / vector_width<L>);
 template <class V, class L>
 constexpr int decode_piece = decode_piece_rows<V, L> * warp_size * vector_width<L>;
+// A part is as many pieces as 5 KB hold.
 template <class V, class L>
-constexpr int decode_pieces = decode_part<V, L> / decode_piece<V, L>;  // a part
+constexpr int decode_pieces = (5 << 10) / (decode_piece<V, L> * int(sizeof(V) + sizeof(L)));
+template <class V, class L>
+constexpr int decode_bulk_part = decode_pieces<V, L> * decode_piece<V, L>;
+template <class V, class L>
+constexpr int decode_bulk_tile = decode_bulk_parts * decode_bulk_part<V, L>;
 
 template <class V, class L>
 struct DecodeStages {
-    static constexpr int part = decode_part<V, L>;
+    static constexpr int part = decode_bulk_part<V, L>;
     alignas(128) unsigned char lengths[decode_bulk_stages][decode_bulk_parts][part * sizeof(L)];
     alignas(128) unsigned char values[decode_bulk_stages][decode_bulk_parts][part * sizeof(V)];
     alignas(16) unsigned char window[decode_bulk_writers][window_vectors * warp_size * 16];
@@ -69,7 +76,7 @@ struct StagedRuns {
         }
     }
     // store makes values and lengths those of held runs as far as they lie in
-    // [lo, hi), at most part_bytes; the first begins at begin. It returns how much that is.
+    // [lo, hi), less than 2^32; the first begins at begin. It returns how much that is.
     __device__ __forceinline__ unsigned store(const V *v, const L *n, unsigned held, uint64_t begin, uint64_t lo, uint64_t hi, unsigned lane) const {
         constexpr int vw = vector_width<L>, rows = runs / (warp_size * vw);
         Values<V, vw, rows> value;
@@ -93,10 +100,10 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
                                                 DecodeState *state) {
     using Add = SaturatingSum<uint64_t>;
     using Stages = DecodeStages<V, L>;
-    constexpr int part_runs = decode_part<V, L>, parts = decode_bulk_parts, count = decode_bulk_stages;
+    constexpr int part_runs = decode_bulk_part<V, L>, parts = decode_bulk_parts, count = decode_bulk_stages;
     constexpr int piece_runs = decode_piece<V, L>, part_pieces = decode_pieces<V, L>, pieces = parts * part_pieces;
     static_assert(pieces <= warp_size, "a lane a piece");
-    constexpr uint64_t chunk = chunk_bytes / sizeof(V), most = part_bytes / sizeof(V);
+    constexpr uint64_t chunk = decode_bulk_chunk / sizeof(V), most = decode_bulk_part_bytes / sizeof(V);
     alignas(128) extern __shared__ unsigned char dynamic_shared[];
     auto &stages = *reinterpret_cast<Stages *>(dynamic_shared);
     static_assert(sizeof(Stages) <= count * parts * part_runs * (sizeof(L) + sizeof(V)) + decode_bulk_writers * window_vectors * 512 + 3072,
@@ -139,17 +146,17 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
 
     const auto sums_of = [&](unsigned s) { return shared_address(stages.sum) + s * unsigned(sizeof(stages.sum[0])); };
 
-    if (warp == 1) {
+    if (warp <= decode_bulk_lookers) {
         SumBack<warp_size, decode_bulk_ahead> look_back{{pass.status(), pass.mark()}, lane};
         uint64_t prefix = 0, placed = 0;
-        over_stages<count, 1>(stages, tiles, 0, [&](unsigned s, unsigned parity, uint64_t tile) PTXRUN_INLINE {
+        over_stages<count, decode_bulk_lookers>(stages, tiles, warp - 1, [&](unsigned s, unsigned parity, uint64_t tile) PTXRUN_INLINE {
             prefix = Add::combine(prefix, warp_sum(look_back.pass(tile)));
             stages.found[s].wait(parity);
             // A lane a piece.
             const uint64_t sum = lane < pieces ? get_shared<uint64_t>(sums_of(s) + lane * 8) : 0;
-            const uint64_t inclusive = warp_scan<Add>(sum, lane), less = shuffle_up(inclusive, 1);
+            const uint64_t inclusive = scan_sums(sum, lane), less = shuffle_up(inclusive, 1);
             const uint64_t begin = lane > 0 ? Add::combine(prefix, less) : prefix, stop = Add::combine(prefix, inclusive);
-            const uint64_t part_begin = shuffle(begin, lane / part_pieces * part_pieces), part_stop = shuffle(stop, lane | (part_pieces - 1));
+            const uint64_t part_begin = shuffle(begin, lane / part_pieces * part_pieces), part_stop = shuffle(stop, lane / part_pieces * part_pieces + part_pieces - 1);
             const bool at_once = part_begin >= from && part_stop <= end && part_stop - part_begin <= most;
             const uint64_t lo = maximum(begin, from), hi = minimum(stop, end);
             // The last chunk is of half to one and a half.
@@ -169,9 +176,9 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
             fence_acq_rel();
             atomic_add(&state->placed, placed);
         }
-    } else if (warp < 2 + decode_bulk_reducers) {
+    } else if (warp < 1 + decode_bulk_lookers + decode_bulk_reducers) {
         const TileTotals<uint64_t> totals{pass.status(), pass.mark()};
-        over_stages<count, decode_bulk_reducers>(stages, tiles, warp - 2, [&](unsigned s, unsigned, uint64_t tile) PTXRUN_INLINE {
+        over_stages<count, decode_bulk_reducers>(stages, tiles, warp - 1 - decode_bulk_lookers, [&](unsigned s, unsigned, uint64_t tile) PTXRUN_INLINE {
             const unsigned held = held_of_tile(tile);
             const uint32_t at = shared_address(stages.lengths) + s * unsigned(sizeof(stages.lengths[0]));
             if (held < decode_bulk_tile<V, L>) {
@@ -202,7 +209,7 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
             if (lane == 0) stages.found[s].arrive();
         });
     } else {
-        const unsigned writer = warp - 2 - decode_bulk_reducers, group = writer / parts, part = writer % parts;
+        const unsigned writer = warp - 1 - decode_bulk_lookers - decode_bulk_reducers, group = writer / parts, part = writer % parts;
         const uint32_t window = shared_address(stages.window) + writer * unsigned(sizeof(stages.window[0]));
         const uint32_t edges = shared_address(stages.edges) + writer * unsigned(sizeof(stages.edges[0]));
         const auto staged = [&](unsigned s) {
