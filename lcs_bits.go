@@ -190,14 +190,14 @@ func (p *lcsBits) run(ctx context.Context, problems []twin.LCSProblem) (w lcsWor
 	if at, err = p.s.alloc(w.size); err != nil {
 		return w, 0, err
 	}
-	if err = p.launch(ctx, &w, at); err != nil {
+	if err = p.launch(ctx, &w, at, at+driver.Ptr(w.lengthsAt)); err != nil {
 		p.s.free(at)
 	}
 	return w, at, err
 }
 
-// launch runs the pass on a workspace.
-func (p *lcsBits) launch(ctx context.Context, w *lcsWork, at driver.Ptr) error {
+// launch runs the pass on a workspace; lengths may lie elsewhere.
+func (p *lcsBits) launch(ctx context.Context, w *lcsWork, at, lengths driver.Ptr) error {
 	place := func(offset int64) driver.Ptr { return at + driver.Ptr(offset) }
 	if err := p.s.s.Fill(at, 0, w.problemsAt); err != nil {
 		return err
@@ -212,7 +212,7 @@ func (p *lcsBits) launch(ctx context.Context, w *lcsWork, at driver.Ptr) error {
 		}
 		args.Ptr(place(w.problemsAt)).Uint64(uint64(len(w.problems))).Uint64(0).Uint64(0).Uint64(0).Uint64(0)
 	}
-	args.Uint64(uint64(w.units)).Ptr(place(w.ringAt)).Ptr(place(w.keptAt)).Ptr(place(w.lengthsAt)).Ptr(at)
+	args.Uint64(uint64(w.units)).Ptr(place(w.ringAt)).Ptr(place(w.keptAt)).Ptr(lengths).Ptr(at)
 	return p.s.launch(p.pass, uint64(w.blocks), w.units, args)
 }
 
@@ -265,13 +265,14 @@ func (s *Stream) lcsLength(ctx context.Context, size, distinct int64, a, b []byt
 	} else if err := cmp.Or(s.upload(ctx, p.a, a), s.upload(ctx, p.b, b)); err != nil {
 		return 0, err
 	}
-	if err := p.launch(ctx, &w, at); err != nil {
+	lengths := at + driver.Ptr(w.lengthsAt)
+	if err := p.launch(ctx, &w, at, lengths); err != nil {
 		return 0, err
 	}
 	if err := s.wait(ctx); err != nil {
 		return 0, err
 	}
-	v, err := s.read(at+driver.Ptr(w.lengthsAt), 8)
+	v, err := s.read(lengths, 8)
 	return int(v), err
 }
 
@@ -282,12 +283,16 @@ func (s *Stream) lcsLengthOn(size int64, length, a driver.Ptr, m int64, b driver
 		return err
 	}
 	p.a, p.b = a, b
-	w, at, err := p.run(context.Background(), []twin.LCSProblem{{Rows: uint64(m), Columns: uint64(n), Directions: 1}})
+	w, err := p.plan([]twin.LCSProblem{{Rows: uint64(m), Columns: uint64(n), Directions: 1}})
+	if err != nil {
+		return err
+	}
+	at, err := s.alloc(w.size)
 	if err != nil {
 		return err
 	}
 	defer s.free(at)
-	return s.s.Copy(length, at+driver.Ptr(w.lengthsAt), 8)
+	return p.launch(context.Background(), &w, at, length)
 }
 
 // lastRow gives the stream a pass over sequences on the device, and returns
