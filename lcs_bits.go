@@ -11,9 +11,8 @@ import (
 
 const (
 	// lcsPerMultiprocessor is the bands that a multiprocessor works on at a time,
-	// where their memory allows it: three a scheduler hide the recurrence's
-	// latency. More would wait for each other.
-	lcsPerMultiprocessor = 12
+	// where their memory allows it: two a scheduler. With more the pass was slower.
+	lcsPerMultiprocessor = 8
 
 	// lcsWorkspace is the bytes for the carries between bands that are taken
 	// without a look at what is free.

@@ -9,7 +9,7 @@ import (
 type Match struct{ A, B, Len int }
 
 // matchPartWords is the words of marks from which on matches are paired by another core.
-const matchPartWords = 512
+const matchPartWords = 1024
 
 // matchPart is where matches begin that do not go on from those before: at a word of
 // a's marks, and at what is left of the word before a word of b's.
