@@ -161,8 +161,8 @@ func (f *File) frame(offset int64) int64 {
 	return int64(sort.Search(len(f.frames), func(i int) bool { return f.frames[i].raw > offset })) - 1
 }
 
-// work reads and decodes a frame in s.
-func (f *File) work(ctx context.Context, s *slot, number int64) error {
+// beginFrame reads a frame into s and gives it to the device.
+func (f *File) beginFrame(ctx context.Context, s *slot, number int64) error {
 	from, to := f.frames[number], f.frames[number+1]
 	s.number, s.at = number, from.at
 	size := int(to.at - from.at)
@@ -189,7 +189,7 @@ func (f *File) work(ctx context.Context, s *slot, number int64) error {
 		return s.corrupt(wrong)
 	}
 	s.header = h
-	return s.decode(ctx)
+	return s.beginDecode(ctx)
 }
 
 // ReadAt implements [io.ReaderAt]. The frames of a p that has several are read and
@@ -226,61 +226,111 @@ type put func(b []byte, at int64) (int, error)
 // before it returns. After a failure no further frame is begun. It returns how many
 // bytes were taken without a gap, and the failure that comes first in the file.
 func (f *File) pieces(from, to int64, put put) (int64, error) {
-	next, end := f.frame(from), f.frame(to-1)+1
-	if end-next == 1 {
-		n, err := f.piece(next, from, to, put)
-		return int64(n), err
-	}
 	var (
 		wg      sync.WaitGroup
 		mu      sync.Mutex
+		next    = f.frame(from)
+		end     = f.frame(to-1) + 1
 		taken   = to - from
 		failure error
 	)
-	for range min(end-next, int64(f.at.limit)) {
-		wg.Go(func() {
-			mu.Lock()
-			defer mu.Unlock()
-			for next < end {
-				number := next
-				next++
-				mu.Unlock()
-				n, err := f.piece(number, from, to, put)
-				mu.Lock()
-				if err != nil && number < end {
-					end, failure = number, err
-					taken = max(from, f.frames[number].raw) - from + int64(n)
-				}
-			}
-		})
+	claim := func() (number int64, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		next++
+		return next - 1, next <= end
 	}
+	wanted := func(number int64) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return number < end
+	}
+	note := func(number int64, n int, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil && number < end {
+			end, failure = number, err
+			taken = max(from, f.frames[number].raw) - from + int64(n)
+		}
+	}
+	finish := func(p *piece) {
+		if p == nil {
+			return
+		}
+		defer f.giveBack(p.slot)
+		n, err := 0, f.endPiece(p)
+		if err == nil && wanted(p.number) {
+			raw := f.frames[p.number].raw
+			first := max(from, raw)
+			n, err = put(p.bytes[first-raw:min(to-raw, int64(len(p.bytes)))], first)
+		}
+		note(p.number, n, err)
+	}
+	work := func() {
+		var last *piece // the device's, while the next is read
+		for {
+			number, ok := claim()
+			if !ok {
+				finish(last)
+				return
+			}
+			p, err := f.beginPiece(number, last == nil)
+			if p == nil && err == nil { // all slots are in use, one of them here
+				finish(last)
+				last = nil
+				p, err = f.beginPiece(number, true)
+			}
+			note(number, 0, err)
+			finish(last)
+			last = p
+		}
+	}
+	for range min(end-next, int64(f.at.processors())) - 1 {
+		wg.Go(work)
+	}
+	work()
 	wg.Wait()
 	return taken, failure
 }
 
-// piece gives put what frame number has of the bytes from one offset to another.
-func (f *File) piece(number, from, to int64, put put) (n int, err error) {
+// piece is a frame of which bytes are wanted.
+type piece struct {
+	*slot
+	number  int64
+	decoded bool
+}
+
+// beginPiece gives the device frame number, unless a slot has it already. It returns
+// nil where it would have to wait for a slot and may not.
+func (f *File) beginPiece(number int64, wait bool) (*piece, error) {
 	if err := f.p.ctx.Err(); err != nil {
-		return 0, err
+		return nil, err
 	}
-	s, err := f.borrow(number)
-	if err != nil {
-		return 0, err
+	s, err := f.borrow(number, wait)
+	if s == nil {
+		return nil, err
 	}
-	defer f.giveBack(s)
-	if s.number != number {
-		if err := s.keep(f.work(f.p.ctx, s, number)); err != nil {
-			return 0, err
+	p := &piece{s, number, s.number == number}
+	if !p.decoded {
+		if err := s.keep(f.beginFrame(f.p.ctx, s, number)); err != nil {
+			f.giveBack(s)
+			return nil, err
 		}
 	}
-	raw := f.frames[number].raw
-	from = max(from, raw)
-	return put(s.bytes[from-raw:min(to-raw, int64(len(s.bytes)))], from)
+	return p, nil
+}
+
+// endPiece leaves what the frame decodes to in bytes.
+func (f *File) endPiece(p *piece) error {
+	if p.decoded {
+		return nil
+	}
+	return p.keep(p.endDecode(f.p.ctx))
 }
 
 // borrow returns a slot for a piece, the one with that frame in it if there is. It
-// waits while all are in use.
-func (f *File) borrow(number int64) (*slot, error) {
+// waits while all are in use, or returns nil.
+func (f *File) borrow(number int64, wait bool) (*slot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
@@ -307,6 +357,9 @@ func (f *File) borrow(number int64) (*slot, error) {
 		if s != nil {
 			f.calls++
 			return s, nil
+		}
+		if !wait {
+			return nil, nil
 		}
 		f.change.Wait()
 	}
@@ -478,7 +531,7 @@ func (f *File) readAhead() error {
 		number := f.ahead
 		f.ahead++
 		s.number = number
-		f.p.start(s, func(ctx context.Context) error { return f.work(ctx, s, number) })
+		f.p.start(s, func(ctx context.Context) error { return f.beginFrame(ctx, s, number) }, s.endDecode)
 	}
 	return nil
 }

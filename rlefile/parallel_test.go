@@ -324,6 +324,79 @@ func TestFramesInOrder(t *testing.T) {
 	}
 }
 
+// As many runs are fetched as the frame before had, be it more or less than there are.
+func TestFramesOfManyAndFewRuns(t *testing.T) {
+	eachDevice(t, func(t *testing.T, rt *ptxrun.Runtime) {
+		var raw []byte
+		for _, kind := range []string{"constant", "runs", "skewed", "random", "runs", "alternating", "constant", "skewed", "skewed", "constant", "random", "skewed"} {
+			raw = append(raw, datasets[kind](MinFrame)...)
+		}
+		for _, width := range widths {
+			var files [][]byte
+			for _, buffers := range []int{1, 2, 5, 12} { // the last has a buffer a frame
+				var file bytes.Buffer
+				w, err := NewWriter(context.Background(), rt, &file, width, WithFrame(MinFrame), WithBuffers(buffers))
+				require.NoError(t, err)
+				_, err = w.ReadFrom(bytes.NewReader(raw))
+				require.NoError(t, err)
+				require.NoError(t, w.Close())
+				files = append(files, file.Bytes())
+				require.Equal(t, files[0], file.Bytes(), "width %d, %d buffers", width, buffers)
+			}
+			got, _, err := decompress(rt, bytes.NewReader(files[0]))
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(raw, got))
+		}
+	})
+}
+
+// Frames that are read a piece at a time are those that are written whole.
+func TestReadFromInPieces(t *testing.T) {
+	rt := openDevice(t)
+	const frame = 3*readPiece + 8
+	raw := datasets["runs"](2*frame + 5)
+	want := compress(t, rt, raw, 1, frame)
+	var file bytes.Buffer
+	w, err := NewWriter(context.Background(), rt, &file, 1, WithFrame(frame))
+	require.NoError(t, err)
+	_, err = w.ReadFrom(bytes.NewReader(raw))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.True(t, bytes.Equal(want, file.Bytes()))
+
+	w, err = NewWriter(context.Background(), rt, io.Discard, 1, WithFrame(frame))
+	require.NoError(t, err)
+	_, err = w.ReadFrom(&struct {
+		io.Seeker
+		io.Reader
+		io.ReaderAt
+	}{bytes.NewReader(raw), nil, lossy{bytes.NewReader(raw), readPiece - 1}})
+	require.ErrorIs(t, err, errDisk)
+	require.ErrorIs(t, w.Close(), errDisk)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	reads := 0
+	w, err = NewWriter(ctx, rt, io.Discard, 1, WithFrame(frame), WithBuffers(1))
+	require.NoError(t, err)
+	_, err = w.ReadFrom(&struct {
+		io.Seeker
+		io.Reader
+		io.ReaderAt
+	}{bytes.NewReader(raw), nil, readerAt(func(p []byte, off int64) (int, error) {
+		if reads++; reads == 2 {
+			cancel()
+		}
+		return len(p), nil
+	})})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 2, reads, "a read after the context was done")
+	require.ErrorIs(t, w.Close(), context.Canceled)
+}
+
+type readerAt func(p []byte, off int64) (int, error)
+
+func (r readerAt) ReadAt(p []byte, off int64) (int, error) { return r(p, off) }
+
 // left is a slow file that must not be read after the call that was given it.
 type left struct {
 	*bytes.Reader

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
 
 	"github.com/ptxrun/ptxrun"
 	"github.com/ptxrun/ptxrun/driver"
@@ -56,7 +57,7 @@ func (c config) pipeline(ctx context.Context, rt *ptxrun.Runtime, width int) pip
 }
 
 // pipeline is the frames that are worked on, in order. It is for one goroutine;
-// a frame's work runs on a goroutine of its own, which ends with it.
+// the frames' work is done by others, which end when there is none.
 type pipeline struct {
 	ctx   context.Context
 	rt    *ptxrun.Runtime
@@ -66,7 +67,15 @@ type pipeline struct {
 	slots int     // that exist
 	free  []*slot // without a frame
 	busy  []*slot // frames in order, the oldest first
+
+	mu      sync.Mutex // guards what follows
+	queue   []*slot    // frames to begin
+	begun   []*slot    // frames that the device works on, to be ended
+	workers int        // goroutines that begin and end frames
 }
+
+// step is half of a frame's work: what comes before the device's, or after it.
+type step func(ctx context.Context) error
 
 // begin refuses work on what is missing or closed, and holds the runtime, so
 // that memory which Close would free stays until end.
@@ -104,17 +113,60 @@ func (p *pipeline) newSlot() (s *slot, err error) {
 	return s, err
 }
 
-// start begins the slot's work.
-func (p *pipeline) start(s *slot, work func(ctx context.Context) error) {
+// start has the slot's frame begun, and ended once the device has done its part.
+func (p *pipeline) start(s *slot, begin, end step) {
+	s.begin, s.end = begin, end
 	p.busy = append(p.busy, s)
-	go func() {
-		err := p.rt.Hold()
-		if err == nil {
-			err = work(p.ctx)
-			p.rt.Release()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue = append(p.queue, s)
+	if p.workers < p.processors() {
+		p.workers++
+		go p.work()
+	}
+}
+
+// processors is how many frames the host works on at a time. Those beyond are the
+// device's, so that nobody waits for it as long as there is a frame to begin.
+func (p *pipeline) processors() int { return min(p.limit, runtime.GOMAXPROCS(0)) }
+
+// work begins and ends frames until there are none.
+func (p *pipeline) work() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		switch {
+		case len(p.queue) > 0 && len(p.begun) <= p.limit-p.processors():
+			s := p.queue[0]
+			p.queue = p.queue[1:]
+			p.mu.Unlock()
+			err := p.do(s.begin)
+			if err != nil {
+				s.done <- s.keep(err)
+			}
+			p.mu.Lock()
+			if err == nil {
+				p.begun = append(p.begun, s)
+			}
+		case len(p.begun) > 0:
+			s := p.begun[0]
+			p.begun = p.begun[1:]
+			p.mu.Unlock()
+			s.done <- s.keep(p.do(s.end))
+			p.mu.Lock()
+		default:
+			p.workers--
+			return
 		}
-		s.done <- s.keep(err)
-	}()
+	}
+}
+
+func (p *pipeline) do(f step) error {
+	if err := p.rt.Hold(); err != nil {
+		return err
+	}
+	defer p.rt.Release()
+	return f(p.ctx)
 }
 
 // ready reports whether the oldest frame's work has ended.

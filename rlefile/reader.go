@@ -200,7 +200,7 @@ func (z *Reader) ahead() {
 			z.p.put(s)
 			return
 		}
-		z.p.start(s, s.decode)
+		z.p.start(s, s.beginDecode, s.endDecode)
 	}
 }
 

@@ -21,7 +21,9 @@ type slot struct {
 	coder  coder
 	width  int
 	done   chan error // a frame's work has ended
-	failed bool       // and not by the file's fault
+
+	begin, end step // the frame's work
+	failed     bool // and not by the file's fault
 
 	// in, out and lengths are page-locked. in holds what comes from the caller
 	// or the file, out what the device made of it, both from reserve on;
@@ -34,6 +36,9 @@ type slot struct {
 	filled     int
 	header     frameHeader
 	bytes      []byte // the result: a frame to write, decoded bytes to give out
+
+	room int   // for runs, in encoding; none where they cannot pay
+	runs int64 // that the frame before had: as many are fetched before they are counted
 }
 
 func newSlot(rt *ptxrun.Runtime, width int) (*slot, error) {
@@ -95,31 +100,44 @@ func (p *pinned) free(dev driver.Device) error {
 	return dev.FreeHost(m)
 }
 
-// encode makes a frame of the first filled bytes of in, and leaves it in bytes
-// with room for the header before it.
-func (s *slot) encode(ctx context.Context) error {
+// beginEncode gives the device the first filled bytes of in.
+func (s *slot) beginEncode(context.Context) error {
 	raw := s.in.m.Bytes[reserve : reserve+s.filled]
-	s.header = frameHeader{kind: kindStored, raw: uint32(len(raw)), payload: uint32(len(raw))}
-	s.bytes = s.in.m.Bytes[reserve-frameHeaderSize : reserve+len(raw)]
-	// Runs have to make the frame smaller by a sixteenth: stored ones are faster.
-	limit := len(raw) - len(raw)/16 - 1
-	room := limit / (s.width + 1)
-	if room == 0 || len(raw)%s.width != 0 {
-		s.header.data = checksum(raw)
-		return nil
-	}
-	count := s.in.m.Bytes[:8] // in front of the header
-	if err := s.coder.encode(raw, room, count); err != nil {
+	if err := s.search(raw); err != nil {
 		return err
 	}
 	s.header.data = checksum(raw) // while the device works
-	if err := s.stream.Wait(ctx); err != nil {
-		return err
-	}
-	runs := le.Uint64(count)
-	if runs > uint64(room) {
+	return nil
+}
+
+// search starts the search for runs in raw and leaves in bytes the frame as it is without them, with room
+// for the header before it.
+func (s *slot) search(raw []byte) error {
+	s.header = frameHeader{kind: kindStored, raw: uint32(len(raw)), payload: uint32(len(raw))}
+	s.bytes = s.in.m.Bytes[reserve-frameHeaderSize : reserve+len(raw)]
+	if s.room = s.roomFor(raw); s.room == 0 {
 		return nil
 	}
+	if err := s.coder.encode(raw, s.room, s.in.m.Bytes[:8]); err != nil { // in front of the header
+		return err
+	}
+	s.runs = min(s.runs+s.runs/8, int64(s.room))
+	return s.fetch(s.runs)
+}
+
+// roomFor is how many runs raw may have for a frame of runs, or 0. They have to
+// make the frame smaller by a sixteenth: stored ones are faster.
+func (s *slot) roomFor(raw []byte) int {
+	if len(raw)%s.width != 0 {
+		return 0
+	}
+	return worthwhile(len(raw)) / (s.width + 1)
+}
+
+func worthwhile(raw int) int { return raw - raw/16 - 1 }
+
+// fetch gives the stream the copies of the first runs found.
+func (s *slot) fetch(runs int64) error {
 	lengths, err := s.lengths.grow(s.rt.Device(), int(4*runs), 0)
 	if err != nil {
 		return err
@@ -128,20 +146,39 @@ func (s *slot) encode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.coder.fetchRuns(out[reserve:reserve+int(runs)*s.width], lengths); err != nil {
-		return err
+	return s.coder.fetchRuns(out[reserve:reserve+int(runs)*s.width], lengths)
+}
+
+// endEncode makes a frame of the runs found, if they make it small.
+func (s *slot) endEncode(ctx context.Context) error {
+	if s.room == 0 {
+		return nil
 	}
 	if err := s.stream.Wait(ctx); err != nil {
 		return err
 	}
-	found := elementsOf[uint32](lengths)
+	fetched := s.runs
+	s.runs = int64(le.Uint64(s.in.m.Bytes))
+	if s.runs > int64(s.room) {
+		s.runs = 0
+		return nil
+	}
+	if s.runs > fetched {
+		if err := s.fetch(s.runs); err != nil {
+			return err
+		}
+		if err := s.stream.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	out, found := s.out.m.Bytes, elementsOf[uint32](s.lengths.m.Bytes[:4*s.runs])
 	size, stored := lengthSize(found, s.width)
 	payload := stored * int64(s.width+size)
-	if payload > int64(limit) {
+	if payload > int64(worthwhile(int(s.header.raw))) {
 		return nil
 	}
 	valueBytes := int(stored) * s.width
-	if stored > int64(runs) {
+	if stored > s.runs {
 		s.coder.split(out[reserve:reserve+valueBytes], found, size)
 	}
 	putLengths(out[reserve+valueBytes:reserve+payload], found, size)
@@ -150,29 +187,18 @@ func (s *slot) encode(ctx context.Context) error {
 	return nil
 }
 
-// decode leaves what the frame whose payload is in in decodes to in bytes.
-func (s *slot) decode(ctx context.Context) error {
-	h := s.header
-	payload := s.in.m.Bytes[reserve : reserve+h.payload]
-	s.bytes = payload
-	if h.kind == kindRuns {
-		if err := s.decodeRuns(ctx, payload); err != nil {
-			return err
-		}
-	}
-	if checksum(s.bytes) != h.data {
-		return s.corrupt("the data's checksum does not match")
-	}
-	return nil
-}
-
-func (s *slot) decodeRuns(ctx context.Context, payload []byte) error {
+// beginDecode gives the device the frame whose payload is in in.
+func (s *slot) beginDecode(context.Context) error {
 	h, runs := s.header, int(s.header.runs)
+	s.bytes = s.in.m.Bytes[reserve : reserve+h.payload]
+	if h.kind != kindRuns {
+		return nil
+	}
 	lengths, err := s.lengths.grow(s.rt.Device(), 4*runs, 0)
 	if err != nil {
 		return err
 	}
-	values, stored := payload[:runs*s.width], payload[runs*s.width:]
+	values, stored := s.bytes[:runs*s.width], s.bytes[runs*s.width:]
 	if wrong := parseLengths(elementsOf[uint32](lengths), stored, int(h.size), uint64(h.raw)/uint64(s.width)); wrong != "" {
 		return s.corrupt(wrong)
 	}
@@ -181,10 +207,20 @@ func (s *slot) decodeRuns(ctx context.Context, payload []byte) error {
 		return err
 	}
 	s.bytes = out[reserve:]
-	if err := s.coder.decode(s.bytes, values, lengths); err != nil {
-		return err
+	return s.coder.decode(s.bytes, values, lengths)
+}
+
+// endDecode leaves what the frame decodes to in bytes.
+func (s *slot) endDecode(ctx context.Context) error {
+	if s.header.kind == kindRuns {
+		if err := s.stream.Wait(ctx); err != nil {
+			return err
+		}
 	}
-	return s.stream.Wait(ctx)
+	if checksum(s.bytes) != s.header.data {
+		return s.corrupt("the data's checksum does not match")
+	}
+	return nil
 }
 
 // keep returns the error that a frame's work ended with, and notes what it means
@@ -205,7 +241,7 @@ type coder interface {
 	// encode gives the stream the search for at most room runs in raw, and the
 	// copy of their number to count.
 	encode(raw []byte, room int, count []byte) error
-	// fetchRuns gives the stream the copies of the runs found.
+	// fetchRuns gives the stream the copies of the first runs found.
 	fetchRuns(values, lengths []byte) error
 	// split is splitValues; values has the values in front.
 	split(values []byte, lengths []uint32, size int)

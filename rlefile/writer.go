@@ -2,6 +2,7 @@ package rlefile
 
 import (
 	"context"
+	"hash/crc32"
 	"io"
 
 	"github.com/ptxrun/ptxrun"
@@ -143,7 +144,7 @@ func (z *Writer) fill(n int) error {
 func (z *Writer) flush() error {
 	s := z.cur
 	z.cur = nil
-	z.p.start(s, s.encode)
+	z.p.start(s, s.beginEncode, s.endEncode)
 	return z.p.ctx.Err()
 }
 
@@ -213,7 +214,7 @@ func (z *Writer) readFrames(r io.Reader) (read int64, err error) {
 	if err != nil {
 		return 0, nil
 	}
-	defer z.p.wait() // until r is read
+	defer z.p.wait() // after a failure too, r is not used behind the call
 	limit := int64(z.header.limit)
 	at := from
 	for ; end-at >= limit && err == nil; at += limit {
@@ -224,22 +225,45 @@ func (z *Writer) readFrames(r io.Reader) (read int64, err error) {
 			break
 		}
 		s.filled, s.at = int(limit), at
-		z.p.start(s, func(ctx context.Context) error {
-			in, err := s.in.grow(z.p.rt.Device(), reserve+s.filled, 0)
-			if err != nil {
-				return err
-			}
-			if err := readAt(f, in[reserve:], s.at); err != nil {
-				return err
-			}
-			return s.encode(ctx)
-		})
+		z.p.start(s, func(ctx context.Context) error { return s.readEncode(ctx, f) }, s.endEncode)
 		err = z.p.ctx.Err()
+	}
+	for err == nil && len(z.p.busy) > 0 {
+		err = z.writeOldest()
 	}
 	if _, failed := f.Seek(at, io.SeekStart); err == nil {
 		err = failed
 	}
 	return at - from, err
+}
+
+// readPiece is what is read of a frame at a time: little enough to be in the
+// processor's cache when its checksum is computed.
+const readPiece = 256 << 10
+
+// readEncode is beginEncode of bytes that have to be read first.
+func (s *slot) readEncode(ctx context.Context, r io.ReaderAt) error {
+	in, err := s.in.grow(s.rt.Device(), reserve+s.filled, 0)
+	if err != nil {
+		return err
+	}
+	raw, sum := in[reserve:], uint32(0)
+	for at := 0; at < len(raw); {
+		piece := raw[at:min(at+readPiece, len(raw))]
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := readAt(r, piece, s.at+int64(at)); err != nil {
+			return err
+		}
+		sum = crc32.Update(sum, castagnoli, piece)
+		at += len(piece)
+	}
+	if err := s.search(raw); err != nil {
+		return err
+	}
+	s.header.data = sum
+	return nil
 }
 
 // readAt fills b, or fails.
