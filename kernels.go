@@ -427,7 +427,7 @@ const (
 	decodeBulkParts    = 4
 	decodeBulkGroups   = 4
 	decodeBulkStages   = 8
-	decodeBulkLookers  = 2
+	decodeBulkLookers  = 1
 	decodeBulkReducers = 2
 	decodeBulkWriters  = decodeBulkParts * decodeBulkGroups
 	decodeBulkBlock    = (1 + decodeBulkLookers + decodeBulkReducers + decodeBulkWriters) * 32
