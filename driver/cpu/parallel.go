@@ -48,7 +48,12 @@ func parallel(n int64, f func(i int64)) {
 	for range helpers {
 		go j.help()
 	}
+	defer j.end() // also where f ends this goroutine: the others use the launch's memory
 	j.work()
+}
+
+// end waits for the helpers, and panics if one of them or the caller did.
+func (j *job) end() {
 	j.running.Wait()
 	failed := j.failed.Swap(nil)
 	j.f = nil
@@ -68,7 +73,7 @@ func (j *job) work() {
 	defer func() {
 		v := recover()
 		if v == nil && !ended {
-			v = "runtime.Goexit was called" // by a caller's operator: its piece is lost
+			v = hostdev.Goexit // by a caller's operator: its piece is lost
 		}
 		if v != nil {
 			j.failed.CompareAndSwap(nil, hostdev.AsPanic(v))

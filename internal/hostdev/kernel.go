@@ -133,6 +133,11 @@ func (k *kernel) launch(c driver.Config, a *driver.Args) error {
 	if err == nil {
 		return nil
 	}
+	return k.failure(c, err)
+}
+
+// failure is err, of that launch of the kernel.
+func (k *kernel) failure(c driver.Config, err error) error {
 	e := driver.Error{Op: "Launch", Code: driver.ErrLaunchFailed, Detail: err.Error()}
 	if de, ok := errors.AsType[*driver.Error](err); ok {
 		e = *de

@@ -7,6 +7,10 @@ import (
 	"strings"
 )
 
+// Goexit is the Value of a [Panic] that was none: a kernel's Go form ended its
+// goroutine.
+const Goexit = "runtime.Goexit was called"
+
 // Panic is a recovered panic and where it happened. A backend that recovers on
 // a goroutine of its own panics again with it on the one that called Run.
 type Panic struct {

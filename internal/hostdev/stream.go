@@ -1,6 +1,7 @@
 package hostdev
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/ptxrun/ptxrun/driver"
@@ -137,15 +138,25 @@ func (s *stream) complete(name string, o op) error {
 	return err
 }
 
-// work runs what is queued until nothing is.
+// work runs what is queued until nothing is. Where a caller's Go form of a kernel
+// ends the goroutine, with runtime.Goexit or a test's FailNow, the launch has
+// failed, and another goroutine goes on behind it.
 func (s *stream) work() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	var left []op // of the batch, the one that runs first
+	defer func() {
+		if len(left) > 0 {
+			s.mu.Lock()
+			s.lost(left)
+		}
+		s.mu.Unlock()
+	}()
 	for len(s.queue) > 0 {
 		batch := s.queue
 		s.queue = s.spare[:0]
 		for i := range batch {
 			o := &batch[i]
+			left = batch[i:]
 			skip := s.err != nil && o.what < opFree
 			s.mu.Unlock()
 			var err error
@@ -157,15 +168,37 @@ func (s *stream) work() {
 			}
 			*o = op{}
 			s.mu.Lock()
-			s.finished++
-			if s.err == nil && err != nil {
-				s.err, s.failed = err, s.finished
-			}
-			s.done.Broadcast()
+			left = nil
+			s.finish(err)
 		}
 		s.spare = batch
 	}
 	s.busy = false
+}
+
+// finish counts a piece of work as done; s.mu is held.
+func (s *stream) finish(err error) {
+	s.finished++
+	if s.err == nil && err != nil {
+		s.err, s.failed = err, s.finished
+	}
+	s.done.Broadcast()
+}
+
+// lost fails the first of what is left of a batch, whose goroutine ends in it, and
+// has the others done; s.mu is held.
+func (s *stream) lost(left []op) {
+	o := &left[0]
+	var err error = driver.Errorf(o.what.String(), driver.ErrLaunchFailed, "%s", Goexit)
+	if o.what == opLaunch {
+		err = o.kernel.failure(o.config, &Panic{Goexit, "unknown place"})
+	}
+	if o.args != nil {
+		o.args.Release()
+	}
+	s.finish(err)
+	s.queue, s.spare = append(slices.Clone(left[1:]), s.queue...), nil
+	go s.run()
 }
 
 // wait blocks until work number n is complete; s.mu is held.
