@@ -298,7 +298,11 @@ __device__ __forceinline__ void scan_pass(const In *in, typename Op::Value *out,
         scan.scan(v, lane);
         __syncthreads();
         T prefix = tile_prefix.get()[0];
-        for (unsigned p = 0; p < part; p++) prefix = Op::combine(prefix, totals.get()[p]);
+        if (part > 0) {  // the tile's parts before this one first, as in scan_bulk
+            T before = totals.get()[0];
+            for (unsigned p = 1; p < part; p++) before = Op::combine(before, totals.get()[p]);
+            prefix = Op::combine(prefix, before);
+        }
         scan.place(v, prefix, exclusive != 0, lane);
         store_part<Op, In>(out + base, v, held, part, whole, lane);
     }
