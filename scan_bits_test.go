@@ -20,7 +20,7 @@ func TestFloatSumBits(t *testing.T) {
 
 func testFloatSumBits[T float32 | float64](t *testing.T) {
 	tile := int(passTile(int(sizeOf[T]())))
-	n := 5*tile + 77 // two multiprocessors: more than bulkTiles a one
+	n := 5*tile + 77 // more than bulkTiles for each of two multiprocessors
 	r := rand.New(rand.NewPCG(1, 1))
 	src := make([]T, n)
 	for i := range src {
@@ -28,7 +28,7 @@ func testFloatSumBits[T float32 | float64](t *testing.T) {
 	}
 	var want []T
 	for _, capability := range []int{70, 90} {
-		dev, err := emu.Open(emu.WithCapability(capability))
+		dev, err := emu.Open(emu.WithCapability(capability), emu.WithWorkers(2))
 		require.NoError(t, err)
 		rt := NewRuntime(dev)
 		require.Greater(t, n, tile*bulkTiles*rt.Info().Multiprocessors, "sm_90 takes the bulk kernel")
