@@ -516,12 +516,14 @@ func (k *Kernel) launchBlocks(s *Stream, l *aggregate.Launch, first, end uint64,
 	return nil
 }
 
+func wholeWarps(threads uint32) uint32 { return (threads + 31) &^ 31 }
+
 // launchOne is a launch of an aggregated entry.
 func (k *Kernel) launchOne(s *Stream, l *aggregate.Launch, c driver.Config) error {
 	if err := k.allow(c.Shared); err != nil {
 		return err
 	}
-	c.Block.X = (c.Block.X + 31) &^ 31
+	c.Block.X = wholeWarps(c.Block.X)
 	c.N = int64(l.Children)
 	args := l.Pack()
 	defer args.Release()

@@ -263,7 +263,9 @@ func (q *Queue) Start(s *Stream) error {
 // ErrInvalidValue, with the thread of the parent and what it asked for, if a child
 // has a grid, a block or shared memory that the kernel and the device do not take;
 // those of the parent. No child is launched then, and the queue is empty.
-// ErrNotReady without a Start; ErrClosed.
+// ErrNotReady without a Start; ErrClosed, for a stream that was closed since Start
+// as well: what Start's launch was too small for is not launched, and the queue is
+// empty.
 func (q *Queue) Wait() (children int64, err error) {
 	const op = "Queue.Wait"
 	err = q.locked(op, func() error {
@@ -271,12 +273,29 @@ func (q *Queue) Wait() (children int64, err error) {
 		if s == nil {
 			return driver.Errorf(op, driver.ErrNotReady, "there was no Start")
 		}
+		if s.closed.Load() {
+			return q.abandon(op, s)
+		}
 		return q.on(op, s, func() (err error) {
 			children, err = q.finish(op, s, q.launch)
 			return err
 		})
 	})
 	return children, err
+}
+
+// abandon empties the queue after a Start in a stream that is closed.
+func (q *Queue) abandon(op string, s *Stream) error {
+	s.mu.Lock() // Close waits for the stream's work
+	defer s.mu.Unlock()
+	q.started = nil
+	err := q.a.rt.onStream(op, func(s *Stream) error {
+		if err := q.reset(s); err != nil {
+			return err
+		}
+		return s.s.Synchronize()
+	})
+	return errors.Join(driver.Errorf(op, driver.ErrClosed, "stream"), err)
 }
 
 // launcher launches the children that side holds, of whose blocks the first are done.
@@ -335,7 +354,7 @@ func (q *Queue) start(op string, s *Stream, shape launchShape) error {
 		return driver.Errorf(op, driver.ErrNotReady, "a Start without its Wait")
 	}
 	if err := q.follow(s); err != nil {
-		return named(op, err)
+		return q.failed(op, s, err)
 	}
 	if err := q.launchAhead(s, shape); err != nil {
 		return q.failed(op, s, err)
@@ -373,18 +392,23 @@ func (q *Queue) failed(op string, s *Stream, err error) error {
 
 // follow makes s, from now on the queue's stream, wait for what the last one has.
 func (q *Queue) follow(s *Stream) error {
-	if q.stream != nil && q.stream != s {
-		// One that is closed was waited for.
-		if err := q.stream.s.Record(q.behind); err == nil {
-			if err := s.s.Wait(q.behind); err != nil {
-				return err
-			}
-		} else if !errors.Is(err, driver.ErrClosed) {
-			return err
-		}
-	}
+	last := q.stream
 	q.stream = s
-	return nil
+	if last == nil || last == s {
+		return nil
+	}
+	switch err := last.s.Record(q.behind); {
+	case errors.Is(err, driver.ErrClosed): // and was waited for
+		return nil
+	case err != nil: // has failed, and runs nothing more
+		return err
+	}
+	err := s.s.Wait(q.behind)
+	if err != nil {
+		_ = s.s.Synchronize() // which returns the same, and lets s wait
+		_ = s.s.Wait(q.behind)
+	}
+	return err
 }
 
 // launchAhead makes a launch that empties the queue and runs as many of its
@@ -495,7 +519,9 @@ func (q *Queue) launch(s *Stream, side *queueSide, h *queueHeader, done uint64) 
 	if err := q.launchOwned(s, side, shape, done); err != nil {
 		return err
 	}
-	if !q.fixed() { // whose children are looked at first
+	// Children of fixed blocks are looked at first. A launch ahead has blocks of whole
+	// warps and takes children of as many threads, which the kernel must take as well.
+	if !q.fixed() && wholeWarps(h.Threads) <= uint32(q.a.threads) {
 		q.last = shape
 		q.last.blocks = min(shape.blocks, mostAhead)
 	}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -113,14 +115,19 @@ func loadParents(t testing.TB, rt *Runtime) *Module {
 // loadFixed is loadParents with an entry that is compiled for blocks of that many
 // threads.
 func loadFixed(t testing.TB, rt *Runtime, entry string, threads int) *Module {
+	return loadBounded(t, rt, entry, ".reqntid", threads)
+}
+
+// loadBounded is loadParents with such a directive at an entry.
+func loadBounded(t testing.TB, rt *Runtime, entry, directive string, threads int) *Module {
 	text, err := os.ReadFile("ptx/aggregate/testdata/parents.ptx")
 	require.NoError(t, err)
 	head, tail, found := strings.Cut(string(text), ".visible .entry "+entry+"(")
 	require.True(t, found)
 	params, body, found := strings.Cut(tail, ")")
 	require.True(t, found)
-	fixed := fmt.Sprintf("%s.visible .entry %s(%s)\n.reqntid %d\n%s", head, entry, params, threads, body)
-	m, err := rt.LoadModule([]byte(fixed), parentTwins...)
+	bounded := fmt.Sprintf("%s.visible .entry %s(%s)\n%s %d\n%s", head, entry, params, directive, threads, body)
+	m, err := rt.LoadModule([]byte(bounded), parentTwins...)
 	require.NoError(t, err)
 	return m
 }
@@ -267,11 +274,114 @@ func TestQueueStart(t *testing.T) {
 			require.EqualValues(t, c.n, n)
 			requireSame(t, want, out.check(t, s, ""), "%v", c)
 		}
+		other, err := NewStream(rt)
+		require.NoError(t, err)
+		parent := func(s *Stream, n int) guarded[uint32] {
+			out := newGuarded[uint32](t, s, 4*n, 0)
+			require.NoError(t, s.s.Fill(out.Ptr(), 0, 4*out.n))
+			require.NoError(t, s.Launch(kernelOf(t, m, "parent_even"), driver.Config{Grid: driver.D1(1), Block: driver.D1(32)}, q.Ptr(), out.Ptr(), uint32(n), uint32(1)))
+			return out
+		}
+		lost := parent(s, 30)
 		require.NoError(t, q.Start(s))
 		require.NoError(t, s.Close())
 		_, err = q.Wait()
 		require.ErrorIs(t, err, driver.ErrClosed)
-		closeAll(t, q, a, m)
+		_, err = q.Wait()
+		require.ErrorIs(t, err, driver.ErrNotReady)
+		out := parent(other, 20)
+		n, err := q.Launch(other)
+		require.NoError(t, err, "in a stream that is open")
+		require.EqualValues(t, 20, n)
+		requireSame(t, evenChildren(20, 1), out.check(t, other, ""), "after the stream was closed")
+		lost.check(t, other, "")
+		closeAll(t, q, a, m, other)
+	})
+}
+
+// TestQueueOfMostThreads has a child refused whose block is larger than the kernel
+// takes and not than the launch ahead has, which is of whole warps: none has run.
+func TestQueueOfMostThreads(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		m := loadBounded(t, rt, "add", ".maxntid", 40)
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		a, err := rt.Aggregate(kernelOf(t, m, "add"))
+		require.NoError(t, err)
+		q, err := a.NewQueue(8)
+		require.NoError(t, err)
+		for _, n := range []int{6, 7, 3, 7, 6, 6} { // of at most 36, 43 and 15 threads
+			out := newGuarded[uint32](t, s, n*parentRoom, 0)
+			require.NoError(t, s.s.Fill(out.Ptr(), 0, 4*out.n))
+			require.NoError(t, s.Launch(kernelOf(t, m, "parent_grid"), driver.Config{Grid: driver.D1(1), Block: driver.D1(32)}, q.Ptr(), out.Ptr(), uint32(n), uint32(0)))
+			_, err := q.Launch(s)
+			ran := slices.Max(out.check(t, s, "")) > 0
+			if n == 7 {
+				require.ErrorIs(t, err, driver.ErrInvalidValue)
+				require.False(t, ran, "no child has run")
+				continue
+			}
+			require.NoError(t, err)
+			require.True(t, ran)
+		}
+		closeAll(t, q, a, m, s)
+	})
+}
+
+// TestQueueBetweenFailedStreams goes from a stream that has failed, and to one: the
+// error comes once, and the queue is empty then.
+func TestQueueBetweenFailedStreams(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		if rt.Info().Kind == driver.KindCUDA {
+			return // where no call would succeed again
+		}
+		m := loadParents(t, rt)
+		first, err := NewStream(rt)
+		require.NoError(t, err)
+		second, err := NewStream(rt)
+		require.NoError(t, err)
+		a, err := rt.Aggregate(kernelOf(t, m, "add"))
+		require.NoError(t, err)
+		q, err := a.NewQueue(64)
+		require.NoError(t, err)
+		one := driver.Config{Grid: driver.D1(1), Block: driver.D1(64)}
+		fail := func(s *Stream) {
+			require.NoError(t, s.Launch(kernelOf(t, m, "add"), one, driver.Ptr(64), uint32(1), uint32(1)))
+			require.Eventually(t, func() bool { _, err := s.s.Query(); return err != nil }, time.Minute, time.Millisecond)
+		}
+		good := func(s *Stream) {
+			out := newGuarded[uint32](t, s, 4*20, 0)
+			require.NoError(t, s.s.Fill(out.Ptr(), 0, 4*out.n))
+			require.NoError(t, s.Launch(kernelOf(t, m, "parent_even"), one, q.Ptr(), out.Ptr(), uint32(20), uint32(1)))
+			n, err := q.Launch(s)
+			require.NoError(t, err)
+			require.EqualValues(t, 20, n)
+			requireSame(t, evenChildren(20, 1), out.check(t, s, ""), "after failures")
+		}
+		good(first)
+
+		// From one that has failed. What the second's parent recorded is not launched.
+		out := newGuarded[uint32](t, first, 4*20, 0)
+		require.NoError(t, first.s.Fill(out.Ptr(), 0, 4*out.n))
+		fail(first)
+		require.NoError(t, second.Launch(kernelOf(t, m, "parent_even"), one, q.Ptr(), out.Ptr(), uint32(20), uint32(1)))
+		_, err = q.Launch(second)
+		require.ErrorIs(t, err, driver.ErrIllegalAddress)
+		n, err := q.Launch(second)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		requireSame(t, make([]uint32, 4*20), out.check(t, second, ""), "no child has run")
+		require.ErrorIs(t, first.Synchronize(), driver.ErrIllegalAddress, "the stream's own error is still there")
+		good(second)
+		good(first)
+
+		// To one that has failed.
+		fail(second)
+		_, err = q.Launch(second)
+		require.ErrorIs(t, err, driver.ErrIllegalAddress)
+		require.NoError(t, second.Synchronize(), "Launch has returned it")
+		good(second)
+		closeAll(t, q, a, m, first, second)
 	})
 }
 
