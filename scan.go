@@ -180,7 +180,8 @@ func PlanScan(strategy ScanStrategy, n, size int64) (ScanPlan, error) {
 
 func align256(n int64) int64 { return (n + 255) &^ 255 }
 
-// InclusiveScan writes dst[i] = src[0] op … op src[i]. dst and src have the same
+// InclusiveScan writes dst[i] = src[0] op … op src[i], with [WithScanInit]'s value
+// before src[0]. dst and src have the same
 // length, and are the same slice or do not overlap.
 //
 // Integers give the same bits on every device. Float sums and products depend
@@ -198,7 +199,7 @@ func InclusiveScan[T Number](ctx context.Context, rt *Runtime, dst, src []T, op 
 }
 
 // ExclusiveScan writes dst[0] = the operator's identity and dst[i] = src[0] op …
-// op src[i-1]. The identity of float sums is -0, which alone leaves every value
+// op src[i-1]; with [WithScanInit]'s value for the identity. The identity of float sums is -0, which alone leaves every value
 // as it is. Else as [InclusiveScan].
 func ExclusiveScan[T Number](ctx context.Context, rt *Runtime, dst, src []T, op Op, opts ...ScanOption) error {
 	return scanHost(ctx, "ExclusiveScan", rt, dst, src, op, true, opts)

@@ -5,8 +5,7 @@
 
 // Run-length decoding by bulk copies (sm_90). A block's warps have roles, as in
 // scan_bulk: one loads the runs of tiles into stages; reducers sum up parts and publish
-// the tiles' totals; lookers, tile by tile in turn, look back and say where each part
-// goes; writers, in groups of a warp a part, write the tiles in turn. So nobody who writes
+// the tiles' totals; a looker looks back and says where each part goes; writers, in groups of a warp a part, write the tiles in turn. So nobody who writes
 // waits for a look-back.
 
 #if __CUDA_ARCH__ >= 900
