@@ -56,7 +56,7 @@ func Open(ctx context.Context, rt *ptxrun.Runtime, r io.ReaderAt, size int64, op
 		return nil, err
 	}
 	defer rt.Release()
-	c, err := configOf(rt, r, "reader", opts)
+	c, err := configOf(rt, r, "reader", readBuffers(), opts)
 	if err != nil {
 		return nil, err
 	}
@@ -226,111 +226,65 @@ type put func(b []byte, at int64) (int, error)
 // before it returns. After a failure no further frame is begun. It returns how many
 // bytes were taken without a gap, and the failure that comes first in the file.
 func (f *File) pieces(from, to int64, put put) (int64, error) {
+	next, end := f.frame(from), f.frame(to-1)+1
+	if end-next == 1 {
+		n, err := f.piece(next, from, to, put)
+		return int64(n), err
+	}
 	var (
 		wg      sync.WaitGroup
 		mu      sync.Mutex
-		next    = f.frame(from)
-		end     = f.frame(to-1) + 1
 		taken   = to - from
 		failure error
 	)
-	claim := func() (number int64, ok bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		next++
-		return next - 1, next <= end
-	}
-	wanted := func(number int64) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return number < end
-	}
-	note := func(number int64, n int, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil && number < end {
-			end, failure = number, err
-			taken = max(from, f.frames[number].raw) - from + int64(n)
-		}
-	}
-	finish := func(p *piece) {
-		if p == nil {
-			return
-		}
-		defer f.giveBack(p.slot)
-		n, err := 0, f.endPiece(p)
-		if err == nil && wanted(p.number) {
-			raw := f.frames[p.number].raw
-			first := max(from, raw)
-			n, err = put(p.bytes[first-raw:min(to-raw, int64(len(p.bytes)))], first)
-		}
-		note(p.number, n, err)
-	}
-	work := func() {
-		var last *piece // the device's, while the next is read
-		for {
-			number, ok := claim()
-			if !ok {
-				finish(last)
-				return
+	for range min(end-next, int64(f.at.limit)) {
+		wg.Go(func() {
+			mu.Lock()
+			defer mu.Unlock()
+			for next < end {
+				number := next
+				next++
+				mu.Unlock()
+				n, err := f.piece(number, from, to, put)
+				mu.Lock()
+				if err != nil && number < end {
+					end, failure = number, err
+					taken = max(from, f.frames[number].raw) - from + int64(n)
+				}
 			}
-			p, err := f.beginPiece(number, last == nil)
-			if p == nil && err == nil { // all slots are in use, one of them here
-				finish(last)
-				last = nil
-				p, err = f.beginPiece(number, true)
-			}
-			note(number, 0, err)
-			finish(last)
-			last = p
-		}
+		})
 	}
-	for range min(end-next, int64(f.at.processors())) - 1 {
-		wg.Go(work)
-	}
-	work()
 	wg.Wait()
 	return taken, failure
 }
 
-// piece is a frame of which bytes are wanted.
-type piece struct {
-	*slot
-	number  int64
-	decoded bool
-}
-
-// beginPiece gives the device frame number, unless a slot has it already. It returns
-// nil where it would have to wait for a slot and may not.
-func (f *File) beginPiece(number int64, wait bool) (*piece, error) {
+// piece gives put what frame number has of the bytes from one offset to another.
+func (f *File) piece(number, from, to int64, put put) (n int, err error) {
 	if err := f.p.ctx.Err(); err != nil {
-		return nil, err
+		return 0, err
 	}
-	s, err := f.borrow(number, wait)
-	if s == nil {
-		return nil, err
+	s, err := f.borrow(number)
+	if err != nil {
+		return 0, err
 	}
-	p := &piece{s, number, s.number == number}
-	if !p.decoded {
-		if err := s.keep(f.beginFrame(f.p.ctx, s, number)); err != nil {
-			f.giveBack(s)
-			return nil, err
+	defer f.giveBack(s)
+	if s.number != number {
+		err := f.beginFrame(f.p.ctx, s, number)
+		if err == nil {
+			err = s.endDecode(f.p.ctx)
+		}
+		if err := s.keep(err); err != nil {
+			return 0, err
 		}
 	}
-	return p, nil
-}
-
-// endPiece leaves what the frame decodes to in bytes.
-func (f *File) endPiece(p *piece) error {
-	if p.decoded {
-		return nil
-	}
-	return p.keep(p.endDecode(f.p.ctx))
+	raw := f.frames[number].raw
+	from = max(from, raw)
+	return put(s.bytes[from-raw:min(to-raw, int64(len(s.bytes)))], from)
 }
 
 // borrow returns a slot for a piece, the one with that frame in it if there is. It
-// waits while all are in use, or returns nil.
-func (f *File) borrow(number int64, wait bool) (*slot, error) {
+// waits while all are in use.
+func (f *File) borrow(number int64) (*slot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
@@ -357,9 +311,6 @@ func (f *File) borrow(number int64, wait bool) (*slot, error) {
 		if s != nil {
 			f.calls++
 			return s, nil
-		}
-		if !wait {
-			return nil, nil
 		}
 		f.change.Wait()
 	}

@@ -43,7 +43,7 @@ func NewReader(ctx context.Context, rt *ptxrun.Runtime, r io.Reader, opts ...Opt
 		return nil, err
 	}
 	defer rt.Release()
-	c, err := configOf(rt, r, "reader", opts)
+	c, err := configOf(rt, r, "reader", readBuffers(), opts)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 // Writer compresses what is written to it. It is for one goroutine.
 //
 // Frames are encoded while later ones are filled, and written in order, each by
-// one Write of the writer below, during a later Write or Close. The file depends
+// one Write of the writer below, during a later Write, ReadFrom or Close. The file depends
 // on the data, the width and the frames' size only. A failure is returned by the
 // call that finds it and by all later ones.
 type Writer struct {
@@ -39,7 +39,7 @@ func NewWriter(ctx context.Context, rt *ptxrun.Runtime, w io.Writer, width int, 
 		return nil, err
 	}
 	defer rt.Release()
-	c, err := configOf(rt, w, "writer", opts)
+	c, err := configOf(rt, w, "writer", writeBuffers(), opts)
 	if err != nil {
 		return nil, err
 	}
