@@ -8,7 +8,7 @@ import (
 	"github.com/ptxrun/ptxrun/internal/twin"
 )
 
-// This file is the only place where kernels are named, their parameters listed
+// This file is the only place where kernels are declared, their parameters listed
 // and their launch shapes chosen. The generator compiles what stands here, a
 // test holds it against the .entry and .param lines of the embedded PTX, and
 // the algorithms launch from it.
