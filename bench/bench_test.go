@@ -19,7 +19,7 @@ import (
 var published = []string{
 	"copy/2^30", "fill/2^30",
 	"scan/uint32/2^10", "scan/uint32/2^16", "scan/uint32/2^20", "scan/uint32/2^28", "scan/uint32/2^30",
-	"scan/uint64/2^28", "scan/float64/2^28", "scan/uint16/2^28", "scan/uint8/2^28", "scan/uint8-uint32/2^28",
+	"scan/uint64/2^28", "scan/float64/2^28", "scan/uint16/2^28", "scan/uint8/2^28", "scan/uint8/2^33", "scan/uint8-uint32/2^28",
 	"scan/max-uint32/2^28", "scan/user8/2^28", "scan/recursive/uint32/2^28",
 	"scan/by-key/uint32/2^28", "scan/reverse/uint32/2^28",
 	"select/flagged/uint32/2^28", "select/partition/uint32/2^28", "select/where/uint32/2^28", "select/unique/uint32/2^28",

@@ -25,6 +25,7 @@ func scanFigures(b *bencher) {
 	sumFigure[float64](b, "scan/float64/2^28", 28, 1, ptxrun.ScanSinglePass)
 	sumFigure[uint16](b, "scan/uint16/2^28", 28, 1, ptxrun.ScanSinglePass)
 	sumFigure[uint8](b, "scan/uint8/2^28", 28, 1, ptxrun.ScanSinglePass)
+	sumFigure[uint8](b, "scan/uint8/2^33", 33, 1, ptxrun.ScanSinglePass)
 	sumFigure[uint32](b, "scan/recursive/uint32/2^28", 28, 1, ptxrun.ScanRecursive)
 	scanFigure(b, scanCase[uint8, uint32]{
 		id: "scan/uint8-uint32/2^28", log: 28, batch: 1,
