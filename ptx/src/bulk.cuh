@@ -12,7 +12,8 @@ namespace ptxrun {
 
 // Barrier is an mbarrier: a phase completes when all arrivals and all announced
 // bytes are there. Waits name the parity of the phase, 0 for the first; a waiter
-// must not be a whole phase ahead.
+// must not be a whole phase ahead. Every lane arrives for itself: one lane's
+// arrival behind a __syncwarp orders the same, but racecheck does not follow it.
 struct Barrier {
     uint64_t word;
 

@@ -118,9 +118,9 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
     if (threadIdx.x == 0) {
         for (int s = 0; s < count; s++) {
             stages.full[s].init(1);
-            stages.found[s].init(1);
-            stages.ready[s].init(1);
-            stages.empty[s].init(parts);
+            stages.found[s].init(warp_size);
+            stages.ready[s].init(warp_size);
+            stages.empty[s].init(parts * warp_size);
         }
         fence_barriers();
     }
@@ -166,8 +166,7 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
                 put_shared(shared_address(stages.begin[s]) + part * 8, begin);
                 put_shared(shared_address(stages.size[s]) + part * 4, at_once ? uint32_t(part_stop - begin) : 0);
             }
-            __syncwarp();
-            if (lane == 0) stages.ready[s].arrive();
+            stages.ready[s].arrive();
             if (tile == tiles - 1 && lane == pieces - 1) *total = stop;
             placed++;
         });
@@ -204,8 +203,7 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
             }
             if (lane == 0) totals.publish(tile, all);
             if (lane < pieces) put_shared(sums_of(s) + lane * 8, sum);
-            __syncwarp();
-            if (lane == 0) stages.found[s].arrive();
+            stages.found[s].arrive();
         });
     } else {
         const unsigned writer = warp - 1 - decode_bulk_lookers - decode_bulk_reducers, group = writer / parts, part = writer % parts;
@@ -226,8 +224,7 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
             const uint64_t begin = get_shared<uint64_t>(shared_address(stages.begin[s]) + part * 8);
             const uint32_t own = get_shared<uint32_t>(shared_address(stages.size[s]) + part * 4);
             if (own > 0) expand(out + (begin - from), own, staged(s), lane);
-            __syncwarp();
-            if (lane == 0) stages.empty[s].arrive();
+            stages.empty[s].arrive();
         });
 
         // The group's first stage is not filled again, and nobody else reads this part of it.

@@ -467,8 +467,8 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
         for (int s = 0; s < encode_stages; s++) {
             stages.full[s].init(1);
             stages.found[s].init(encode_reducers * warp_size);
-            stages.ready[s].init(2);
-            stages.empty[s].init(encode_parts);
+            stages.ready[s].init(2 * warp_size);
+            stages.empty[s].init(encode_parts * warp_size);
         }
         fence_barriers();
     }
@@ -501,10 +501,8 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
         RunLookBack look_back(pass, lane);
         over_stages<encode_stages, 1>(stages, tiles, 0, [&](unsigned s, unsigned, uint64_t tile) PTXRUN_INLINE {
             const RunSummary<uint64_t> prefix = look_back.prefix(tile, lane);
-            if (lane == 0) {
-                put_shared(stages.prefix[s], prefix);
-                stages.ready[s].arrive();
-            }
+            if (lane == 0) put_shared(stages.prefix[s], prefix);
+            stages.ready[s].arrive();
         });
     } else if (warp < 2 + encode_reducers) {
         const unsigned reducer = warp - 2;
@@ -556,8 +554,8 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
                         total = JoinRuns<uint32_t>::combine(total, sum[p]);
                     }
                     totals.publish(tile, total);
-                    stages.ready[s].arrive();
                 }
+                stages.ready[s].arrive();
             }
             if (++turn == encode_reducers) turn = 0;
         });
@@ -575,8 +573,7 @@ __device__ __forceinline__ void rle_encode_bulk(const V *in, uint64_t n, const R
             const auto value_at = [=](unsigned k) { return get_shared<V>(elements + k * sizeof(V)); };
             output.store(heads, held_in(held_in_tile(tile), part * encode_part<V>, encode_part<V>), JoinRuns<uint64_t>::combine(prefix, inside),
                          tile == tiles - 1 && part == encode_parts - 1, value_at, scratch, lane);
-            __syncwarp();
-            if (lane == 0) stages.empty[s].arrive();
+            stages.empty[s].arrive();
         });
     }
 }

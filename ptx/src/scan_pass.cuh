@@ -358,8 +358,8 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
     if (threadIdx.x == 0) {
         for (int s = 0; s < bulk_stages; s++) {
             stages.full[s].init(1);
-            stages.ready[s].init(2);
-            stages.empty[s].init(pass_parts);
+            stages.ready[s].init(2 * warp_size);
+            stages.empty[s].init(pass_parts * warp_size);
         }
         stages.filled.init(warp_size);
         fence_barriers();
@@ -387,10 +387,8 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
         LookBack<Op> look_back(pass, init);
         over_stages<bulk_stages, 1>(stages, tiles, 0, [&](unsigned s, unsigned, uint64_t tile) PTXRUN_INLINE {
             const T prefix = look_back.prefix(tile, lane);
-            if (lane == 0) {
-                put_shared(stages.prefix[s], prefix);
-                stages.ready[s].arrive();
-            }
+            if (lane == 0) put_shared(stages.prefix[s], prefix);
+            stages.ready[s].arrive();
         });
     } else if (warp < 2 + bulk_reducers) {
         const TileTotals<T> totals{pass.status(), pass.mark()};
@@ -415,10 +413,8 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
                 if (part > 0 && lane == 0) put_shared(stages.before[s][part], total);
                 total = part == 0 ? t : Op::combine(total, t);
             }
-            if (lane == 0) {
-                totals.publish(tile, total);
-                stages.ready[s].arrive();
-            }
+            if (lane == 0) totals.publish(tile, total);
+            stages.ready[s].arrive();
         });
     } else {
         const unsigned part = warp - 2 - bulk_reducers;
@@ -432,8 +428,7 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
             stages.ready[s].wait(parity);
             T prefix = get_shared<T>(stages.prefix[s]);
             if (part > 0) prefix = Op::combine(prefix, get_shared<T>(stages.before[s][part]));
-            __syncwarp();
-            if (lane == 0) stages.empty[s].arrive();
+            stages.empty[s].arrive();
             scan.place(v, prefix, exclusive != 0, lane);
             store_part<Op, In>(out + tile * pass_tile<T>, v, held, part, (part + 1) * pass_part<T> <= held, lane);
         });

@@ -576,8 +576,8 @@ __device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, ui
     if (threadIdx.x == 0) {
         for (int s = 0; s < Shape::stages; s++) {
             stages.full[s].init(1 + In::by_neighbour);
-            stages.ready[s].init(2);
-            stages.empty[s].init(select_parts);
+            stages.ready[s].init(2 * warp_size);
+            stages.empty[s].init(select_parts * warp_size);
         }
         fence_barriers();
     }
@@ -619,10 +619,8 @@ __device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, ui
                 fence_acq_rel();
                 __syncwarp();
             }
-            if (lane == 0) {
-                stages.prefix[s] = prefix;
-                stages.ready[s].arrive();
-            }
+            if (lane == 0) stages.prefix[s] = prefix;
+            stages.ready[s].arrive();
         });
     } else if (warp < 2 + Shape::reducers) {
         const TileTotals<uint32_t> totals{pass.status(), pass.mark()};
@@ -640,8 +638,8 @@ __device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, ui
             if (lane == 0) {
                 if (in_place) fence_acq_rel();
                 totals.publish(tile, total);
-                stages.ready[s].arrive();
             }
+            stages.ready[s].arrive();
         });
     } else {
         const int part = warp - 2 - Shape::reducers;
@@ -655,8 +653,7 @@ __device__ __forceinline__ void select_bulk(const Input<V, Criterion> &input, ui
             places.template scan<Rows<V>::vw>(keep, lane);
             stages.ready[s].wait(parity);
             const uint64_t before = stages.prefix[s] + stages.before[s][part];
-            __syncwarp();
-            if (lane == 0) stages.empty[s].arrive();
+            stages.empty[s].arrive();
             output.store(input.in, index, held, before, x, keep, places, shared_address(stages.scratch[part]), lane);
             if (output.mode == select_count && tile == tiles - 1 && part == select_parts - 1 && lane == 0) *output.count = before + places.total;
         });
