@@ -77,12 +77,12 @@ const (
 
 	// Compaction: the same, with smaller tiles beside the memory in which what is
 	// kept is brought together. Stages hold as many tiles, with their flags, as fit.
-	selectParts     = 8
-	selectRows      = 6
-	selectBlock     = selectParts * 32
-	selectTileBytes = selectParts * selectRows * 32 * 16
-	selectScratch   = selectTileBytes + selectParts*16
-	selectStages    = 192 << 10
+	selectParts       = 8
+	selectRows        = 6
+	selectBlock       = selectParts * 32
+	selectTileBytes   = selectParts * selectRows * 32 * 16
+	selectScratch     = selectTileBytes + selectParts*16
+	selectStagesBytes = 192 << 10
 
 	headsBlock    = 256 // a thread looks at 16 bytes of keys or flags
 	rleBlock      = 256
@@ -664,7 +664,7 @@ func selectBulkKernel(name string, size int, flags bool, input []ParamKind, t dr
 	if flags {
 		stage += k.Tile
 	}
-	stages, reducers := selectStages/stage, 4
+	stages, reducers := selectStagesBytes/stage, 4
 	for stages%int64(reducers) != 0 {
 		reducers--
 	}

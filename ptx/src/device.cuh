@@ -121,6 +121,14 @@ constexpr __host__ __device__ T maximum(T a, T b) { return a < b ? b : a; }
 template <class T>
 constexpr __host__ __device__ T ceil_div(T n, T d) { return n / d + (n % d != 0); }
 
+// nonzero_bytes has bit i where byte i of w is not zero: adding carries into a
+// byte's top bit whatever is below it, and the product moves the top bits of four
+// bytes side by side.
+__device__ __forceinline__ unsigned nonzero_bytes(uint32_t w) {
+    const uint32_t high = (((w & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w) & 0x80808080u;
+    return high * 0x00204081u >> 28;
+}
+
 // Memory that other blocks write while this one runs. Relaxed accesses see
 // each other's values, in no promised order with other addresses. All are of
 // device scope. Addresses are of global memory.

@@ -149,14 +149,6 @@ struct SegmentedLookBack {
     }
 };
 
-// bits_of returns a bit a byte of w, set where the byte is not zero: adding
-// carries into a byte's top bit whatever is below it, and the product moves the
-// top bits of four bytes side by side.
-__device__ __forceinline__ uint32_t bits_of(uint32_t w) {
-    const uint32_t set = (((w & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w) >> 7 & 0x01010101u;
-    return set * 0x01020408u >> 24 & 15;
-}
-
 // SegmentedMemory is the shared memory of a block.
 template <class T>
 struct SegmentedMemory {
@@ -193,7 +185,7 @@ __device__ __forceinline__ void load_heads(uint32_t (&words)[count], const void 
                 for (unsigned k = 0; k < ahead; k++) load_wide(w[k], reinterpret_cast<const uint32_t *>(h + from) + 4 * (v + k * warp_size));
 #pragma unroll
                 for (unsigned k = 0; k < ahead; k++)
-                    reinterpret_cast<uint16_t *>(words)[v + k * warp_size] = uint16_t(bits_of(w[k][0]) | bits_of(w[k][1]) << 4 | bits_of(w[k][2]) << 8 | bits_of(w[k][3]) << 12);
+                    reinterpret_cast<uint16_t *>(words)[v + k * warp_size] = uint16_t(nonzero_bytes(w[k][0]) | nonzero_bytes(w[k][1]) << 4 | nonzero_bytes(w[k][2]) << 8 | nonzero_bytes(w[k][3]) << 12);
             }
         } else {
 #pragma unroll 1

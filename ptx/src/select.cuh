@@ -29,6 +29,7 @@ constexpr int select_parts = 8;
 constexpr int select_rows = 6;
 constexpr int select_block = select_parts * warp_size;
 constexpr int select_part_bytes = select_rows * warp_size * 16;
+constexpr int select_stages_bytes = 196608;  // of select_bulk: as many stages as fit
 
 template <class V>
 constexpr int select_part = select_rows * warp_size * vector_width<V>;
@@ -99,14 +100,6 @@ struct ByValue {
 
 // ByNeighbour keeps elements that differ from the one before.
 struct ByNeighbour {};
-
-// nonzero_bytes has bit i where byte i of w is not zero: adding carries into a
-// byte's top bit whatever is below it, and the product moves the top bits of four
-// bytes side by side.
-__device__ __forceinline__ unsigned nonzero_bytes(uint32_t w) {
-    const uint32_t high = (((w & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w) & 0x80808080u;
-    return high * 0x00204081u >> 28;
-}
 
 // nonzero_bytes of two words has bits 24 to 27 for the first and 28 to 31 for the
 // second, and anything below: one product does for both.
@@ -494,7 +487,7 @@ __device__ __forceinline__ void select_counted(const Input<V, Criterion> &input,
 template <class V, class Criterion>
 struct SelectShape {
     static constexpr int flag_bytes = Input<V, Criterion>::by_flag ? select_tile<V> : 0;
-    static constexpr int stages = (192 << 10) / (select_parts * select_part_bytes + flag_bytes);
+    static constexpr int stages = select_stages_bytes / (select_parts * select_part_bytes + flag_bytes);
     // A stage is always the same reducer's, or it could be a phase ahead.
     static constexpr int reducers = stages % 4 == 0 ? 4 : stages % 3 == 0 ? 3 : stages % 2 == 0 ? 2 : 1;
     static constexpr int block = (2 + reducers + select_parts) * warp_size;
