@@ -205,12 +205,12 @@ func scanKernels(suffix string, size int, upsweep, downsweep driver.Twin) []Kern
 // operatorABI stands before a caller's operator's name in its kernels. It changes
 // with the shape of tiles and the parameters, so that PTX of another version is
 // not found rather than run wrongly. It is also in ptx/src/scan.cuh.
-const operatorABI = "v2_"
+const operatorABI = "v3_"
 
 // passKernel is the single-pass scan of an operator; bulkKernel the same by bulk
 // copies, for aligned input and output, of inSize bytes an element.
 func passKernel(suffix string, size int, t driver.Twin) KernelSpec {
-	// in, out, n, state, first, init, exclusive
+	// in, out, n, state, first, init, mode
 	return KernelSpec{
 		Name: "scan_pass_" + suffix, Params: []ParamKind{ParamPtr, ParamPtr, ParamU64, ParamPtr, ParamU32, ParamValue, ParamU32},
 		Block: passBlock, Tile: passTile(size), Twin: t, Resident: true,
@@ -224,8 +224,8 @@ func bulkKernel(suffix string, size, inSize int, t driver.Twin) KernelSpec {
 	return k
 }
 
-// segmentedKernel is an operator's scan in segments, forwards or in reverse. Its
-// tiles and state are the single pass's.
+// segmentedKernel is an operator's scan in segments. Its tiles, state and mode are
+// the single pass's.
 func segmentedKernel(suffix string, size int, t driver.Twin) KernelSpec {
 	// in, out, n, heads or 0, state, first, init, mode
 	return KernelSpec{

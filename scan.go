@@ -576,18 +576,21 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 		}
 		sc.init = c.init
 	}
-	if sc.segments.kind != oneSegment || c.reverse {
+	if sc.segments.kind != oneSegment {
 		return s.scanSegmented(call, sc, dst, src, n, c)
-	}
-	if n == 0 {
-		return nil
 	}
 	// Sums in a wider type have only the single pass, also for one tile.
 	widening := sc.names != nil && sc.names.recursive == ""
 	switch {
+	case widening && c.reverse:
+		return driver.Errorf(call, driver.ErrInvalidValue, "sums in a wider type are not scanned in reverse")
 	case widening && c.strategy == ScanRecursive:
 		return driver.Errorf(call, driver.ErrInvalidValue, "the recursive strategy scans elements of the result's type")
-	case !widening && n <= scanTile(sc.size):
+	case c.reverse && c.strategy != ScanSinglePass:
+		return driver.Errorf(call, driver.ErrInvalidValue, "the %v strategy does not scan in reverse", c.strategy)
+	case n == 0:
+		return nil
+	case !widening && !c.reverse && n <= scanTile(sc.size):
 		return s.scanLevel(sc, &plan, 0, 0, dst, src, n, sc.exclusive) // one launch
 	}
 	w := driver.Ptr(0) // the pass has a state of its own
@@ -604,7 +607,7 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 		defer s.free(w)
 	}
 	if c.strategy == ScanSinglePass {
-		return s.scanPass(sc, &plan, w, dst, src, n)
+		return s.scanPass(sc, &plan, w, dst, src, n, scanMode(sc.exclusive, c.reverse))
 	}
 	return s.scanLevel(sc, &plan, 0, w, dst, src, n, sc.exclusive)
 }
@@ -615,7 +618,7 @@ const bulkTiles = 2
 
 // scanPass scans in a single pass: by bulk copies where the device has them, there
 // is enough to scan, and input and output are aligned for them.
-func (s *Stream) scanPass(sc *scanner, plan *ScanPlan, state, dst, src driver.Ptr, n int64) error {
+func (s *Stream) scanPass(sc *scanner, plan *ScanPlan, state, dst, src driver.Ptr, n int64, mode uint32) error {
 	var k kernel
 	var err error
 	info := s.rt.dev.Info()
@@ -631,8 +634,20 @@ func (s *Stream) scanPass(sc *scanner, plan *ScanPlan, state, dst, src driver.Pt
 		}
 	}
 	return s.launchPass(k, n, state, plan.Bytes, func(a *driver.Args, state driver.Ptr, first uint32) {
-		a.Ptr(src).Ptr(dst).Uint64(uint64(n)).Ptr(state).Uint32(first).Bytes(sc.init[:sc.size], sc.align).Uint32(flag(sc.exclusive))
+		a.Ptr(src).Ptr(dst).Uint64(uint64(n)).Ptr(state).Uint32(first).Bytes(sc.init[:sc.size], sc.align).Uint32(mode)
 	})
+}
+
+// The bits of a pass's parameter mode, as in ptx/src/scan_pass.cuh and
+// scan_segmented.cuh.
+const (
+	modeExclusive = 1 << iota
+	modeReverse
+	modeBits
+)
+
+func scanMode(exclusive, reverse bool) uint32 {
+	return flag(exclusive)*modeExclusive | flag(reverse)*modeReverse
 }
 
 // scanLevel scans n elements recursively: upsweep to the tiles' sums, spine over

@@ -26,7 +26,7 @@ func testFloatSumBits[T float32 | float64](t *testing.T) {
 	for i := range src {
 		src[i] = T(r.NormFloat64() * math.Exp(4*r.NormFloat64()))
 	}
-	var want []T
+	want := map[bool][]T{}
 	for _, capability := range []int{70, 90} {
 		dev, err := emu.Open(emu.WithCapability(capability), emu.WithWorkers(2))
 		require.NoError(t, err)
@@ -35,14 +35,16 @@ func testFloatSumBits[T float32 | float64](t *testing.T) {
 		s, err := NewStream(rt)
 		require.NoError(t, err)
 		for _, skew := range []int{0, 1} {
-			b := newGuarded[T](t, s, n, skew)
-			require.NoError(t, b.CopyFrom(s, src))
-			require.NoError(t, InclusiveScanBuffer(s, b.Buffer, b.Buffer, Sum))
-			got := b.check(t, s, "scan")
-			if want == nil {
-				want = got
+			for _, reverse := range []bool{false, true} {
+				b := newGuarded[T](t, s, n, skew)
+				require.NoError(t, b.CopyFrom(s, src))
+				require.NoError(t, InclusiveScanBuffer(s, b.Buffer, b.Buffer, Sum, ScanOption{reverse: reverse}))
+				got := b.check(t, s, "scan")
+				if want[reverse] == nil {
+					want[reverse] = got
+				}
+				requireSame(t, want[reverse], got, "sm_%d, %d elements behind an aligned address, reverse %v", capability, skew, reverse)
 			}
-			requireSame(t, want, got, "sm_%d, %d elements behind an aligned address", capability, skew)
 		}
 		require.NoError(t, s.Close())
 		require.NoError(t, rt.Close())

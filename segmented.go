@@ -302,22 +302,12 @@ func (s *Stream) freeSegments(g *segments) {
 	}
 }
 
-// The bits of parameter mode, as in ptx/src/scan_segmented.cuh.
-const (
-	modeExclusive = 1 << iota
-	modeReverse
-	modeBits
-)
-
-// scanSegmented gives the stream a scan of n elements in segments, or in
-// reverse.
+// scanSegmented gives the stream a scan of n elements in segments.
 func (s *Stream) scanSegmented(call string, sc *scanner, dst, src driver.Ptr, n int64, c ScanOption) error {
 	g := &sc.segments
 	switch {
-	case sc.names != nil && sc.names.segmented == "":
-		return driver.Errorf(call, driver.ErrInvalidValue, "sums in a wider type are not scanned in reverse")
 	case c.strategy != ScanSinglePass:
-		return driver.Errorf(call, driver.ErrInvalidValue, "the %v strategy does not scan segments or in reverse", c.strategy)
+		return driver.Errorf(call, driver.ErrInvalidValue, "the %v strategy does not scan segments", c.strategy)
 	case n == 0 && (g.kind != segmentOffsets || g.checked):
 		return nil
 	}
@@ -327,7 +317,7 @@ func (s *Stream) scanSegmented(call string, sc *scanner, dst, src driver.Ptr, n 
 	}
 	asBits := g.kind == segmentKeys || g.kind == segmentOffsets || g.kind == segmentHeads && c.reverse
 	need := plan.Check
-	if asBits || c.setWorkspace && g.kind != oneSegment {
+	if asBits || c.setWorkspace {
 		need = plan.Bytes
 	}
 	var state, check driver.Ptr // the pass has a state of its own
@@ -350,10 +340,7 @@ func (s *Stream) scanSegmented(call string, sc *scanner, dst, src driver.Ptr, n 
 			return err
 		}
 	}
-	heads, mode := g.ptr, flag(sc.exclusive)
-	if c.reverse {
-		mode |= modeReverse
-	}
+	heads, mode := g.ptr, scanMode(sc.exclusive, c.reverse)
 	if asBits {
 		heads, mode = check+driver.Ptr(plan.Bits-plan.Check), mode|modeBits
 		if err := s.segmentBits(call, g, n, heads, flag(c.reverse), check); err != nil || n == 0 {

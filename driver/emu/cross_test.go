@@ -143,9 +143,9 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 			}
 		case "scan_pass", "scan_bulk":
 			state, first := passState(r, tiles*int64((size+3)/4))
-			for exclusive := range uint32(2) {
+			for mode := range uint32(4) { // exclusive, and in reverse
 				list = append(list, crossing{uint32(min(tiles, resident)), []value{memory(in), out, scalar(uint64(n)),
-					state, first, {scalar: init}, scalar(exclusive)}})
+					state, first, {scalar: init}, scalar(mode)}})
 			}
 		case "scan_segmented":
 			const exclusive, reverse, bits = 1, 2, 4

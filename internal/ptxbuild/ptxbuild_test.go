@@ -156,7 +156,7 @@ func requireScan(t *testing.T, text []byte, operator string) {
 	t.Helper()
 	f, err := ast.Parse("op.ptx", text)
 	require.NoError(t, err)
-	for _, name := range []string{"scan_upsweep_v2_", "scan_downsweep_v2_"} {
+	for _, name := range []string{"scan_upsweep_v3_", "scan_downsweep_v3_"} {
 		fn := f.Func(name + operator)
 		require.NotNil(t, fn, name)
 		assert.True(t, fn.Entry, name)

@@ -1,23 +1,35 @@
 package twin
 
-import "github.com/ptxrun/ptxrun/driver"
+import (
+	"slices"
+
+	"github.com/ptxrun/ptxrun/driver"
+)
+
+// The bits of parameter mode, as in ptx/src/scan_pass.cuh and scan_segmented.cuh.
+const (
+	scanExclusive = 1 << iota
+	scanReverse
+	segmentedBits
+)
 
 // passPiece is how many elements a core scans at a time. It is fixed, so that
 // sums of floats do not depend on the number of cores.
 const passPiece = 1 << 16
 
-// ScanPass scans all elements from init: each piece is reduced, the pieces'
-// totals are combined in order, and each piece is scanned from there. in and
-// out may be the same memory. The state, through which the kernel's blocks speak
-// to each other, is left alone.
+// ScanPass scans all elements from init, from the first to the last or in reverse:
+// each piece is reduced, the pieces' totals are combined in order, and each piece
+// is scanned from there. in and out may be the same memory. The state, through
+// which the kernel's blocks speak to each other, is left alone. A reversed piece
+// is turned around in out first, and turned back last.
 //
-// Parameters: in, out, n, state, first, init, exclusive.
+// Parameters: in, out, n, state, first, init, mode.
 func ScanPass[In, T any](op Op[T], convert func(dst []T, in []In)) driver.Twin {
 	return func(l *driver.TwinLaunch) error {
 		inAt, outAt, n, _ := l.Args.Ptr(), l.Args.Ptr(), int64(l.Args.Uint64()), l.Args.Ptr()
 		l.Args.Uint32()
 		init := value[T](&l.Args)
-		exclusive := l.Args.Uint32() != 0
+		mode := l.Args.Uint32()
 		in, err := driver.Slice[In](l.Mem, inAt, n)
 		if err != nil {
 			return err
@@ -28,18 +40,24 @@ func ScanPass[In, T any](op Op[T], convert func(dst []T, in []In)) driver.Twin {
 		}
 		pieces := ceilDiv(n, passPiece)
 		starts := make([]T, pieces)
-		bounds := func(p int64) (lo, hi int64) { return p * passPiece, min(n, (p+1)*passPiece) }
-		// The input of another type becomes the output's first, in place of it.
+		same, _ := any(in).([]T)
+		reverse := mode&scanReverse != 0 && convert == nil
+		bounds := func(p int64) (lo, hi int64) { return passBounds(p, n, reverse) }
+		// What is to be scanned: the input, or what the output was made first.
 		source := func(lo, hi int64) []T {
-			if same, ok := any(in).([]T); ok {
+			if convert == nil && !reverse {
 				return same[lo:hi]
 			}
 			return out[lo:hi]
 		}
 		l.Parallel(pieces, func(p int64) {
 			lo, hi := bounds(p)
-			if convert != nil {
+			switch {
+			case convert != nil:
 				convert(out[lo:hi], in[lo:hi])
+			case reverse:
+				copy(out[lo:hi], same[lo:hi])
+				slices.Reverse(out[lo:hi])
 			}
 			if p < pieces-1 {
 				x := source(lo, hi)
@@ -52,10 +70,21 @@ func ScanPass[In, T any](op Op[T], convert func(dst []T, in []In)) driver.Twin {
 		}
 		l.Parallel(pieces, func(p int64) {
 			lo, hi := bounds(p)
-			scanPiece(op, out[lo:hi], source(lo, hi), starts[p], exclusive)
+			scanPiece(op, out[lo:hi], source(lo, hi), starts[p], mode&scanExclusive != 0)
+			if reverse {
+				slices.Reverse(out[lo:hi])
+			}
 		})
 		return nil
 	}
+}
+
+// passBounds are the elements [lo, hi) of piece p of n, counted in scan order.
+func passBounds(p, n int64, reverse bool) (lo, hi int64) {
+	if reverse {
+		p = ceilDiv(n, passPiece) - 1 - p
+	}
+	return p * passPiece, min(n, (p+1)*passPiece)
 }
 
 // Widen converts elements of a narrow type to a wider one.

@@ -6,13 +6,6 @@ import (
 	"github.com/ptxrun/ptxrun/driver"
 )
 
-// The bits of ScanSegmented's mode.
-const (
-	segmentedExclusive = 1 << iota
-	segmentedReverse
-	segmentedBits
-)
-
 // ScanSegmented scans from init, and again from init at every head, from the
 // first element to the last or in reverse. Each piece is reduced from its last
 // head on, the pieces are gone through in order, and each piece is scanned. in
@@ -39,15 +32,9 @@ func ScanSegmented[T any](op Op[T]) driver.Twin {
 		if err != nil {
 			return err
 		}
-		reverse, exclusive := mode&segmentedReverse != 0, mode&segmentedExclusive != 0
+		reverse, exclusive := mode&scanReverse != 0, mode&scanExclusive != 0
 		pieces := ceilDiv(n, passPiece)
-		// Piece p, counted in scan order, is [lo, hi) of memory.
-		bounds := func(p int64) (lo, hi int64) {
-			if reverse {
-				p = pieces - 1 - p
-			}
-			return p * passPiece, min(n, (p+1)*passPiece)
-		}
+		bounds := func(p int64) (lo, hi int64) { return passBounds(p, n, reverse) }
 		starts, headed := make([]T, pieces), make([]bool, pieces)
 		l.Parallel(pieces, func(p int64) {
 			lo, hi := bounds(p)

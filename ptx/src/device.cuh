@@ -111,6 +111,11 @@ __device__ __forceinline__ To bit_cast(const From &from) {
     return to;
 }
 
+template <class A, class B>
+constexpr bool is_same = false;
+template <class A>
+constexpr bool is_same<A, A> = true;
+
 template <class T>
 constexpr __host__ __device__ T minimum(T a, T b) { return b < a ? b : a; }
 

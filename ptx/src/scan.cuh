@@ -16,10 +16,10 @@ constexpr bool scannable = __is_trivially_copyable(T) && sizeof(T) <= 16 && (siz
 #define PTXRUN_SCAN(name, ...) \
     using scan_op_##name = __VA_ARGS__; \
     static_assert(ptxrun::scannable<scan_op_##name::Value>, "a Value has 1, 2, 4, 8, 12 or 16 bytes and is trivially copyable"); \
-    PTXRUN_SCAN_RECURSIVE(v2_##name, scan_op_##name) \
-    PTXRUN_SCAN_PASS(v2_##name, scan_op_##name::Value, scan_op_##name) \
-    PTXRUN_SCAN_SEGMENTED(v2_##name, scan_op_##name) \
-    PTXRUN_SCAN_BULK_IF(v2_##name, scan_op_##name::Value, scan_op_##name)
+    PTXRUN_SCAN_RECURSIVE(v3_##name, scan_op_##name) \
+    PTXRUN_SCAN_PASS(v3_##name, scan_op_##name::Value, scan_op_##name) \
+    PTXRUN_SCAN_SEGMENTED(v3_##name, scan_op_##name) \
+    PTXRUN_SCAN_BULK_IF(v3_##name, scan_op_##name::Value, scan_op_##name)
 
 #if __CUDA_ARCH__ >= 900
 #define PTXRUN_SCAN_BULK_IF(...) PTXRUN_SCAN_BULK(__VA_ARGS__)

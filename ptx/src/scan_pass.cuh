@@ -12,8 +12,16 @@
 // A tile is pass_parts parts, a warp's work each, of pass_rows rows of 32
 // vectors. All variants share this shape and the functions below, and with them
 // the order in which operands are combined: their results are the same bits.
+//
+// Scan order is memory order, or its reverse: tiles, the vectors of a tile and the
+// elements of a vector are all counted from the other end. What is behind the last
+// element in memory is the identity, since in reverse it comes first.
 
 namespace ptxrun {
+
+// The bits of parameter mode.
+constexpr uint32_t scan_exclusive = 1;
+constexpr uint32_t scan_reverse = 2;
 
 constexpr int pass_parts = 8;
 constexpr int pass_rows = 8;
@@ -22,6 +30,39 @@ template <class T>
 constexpr int pass_part = pass_rows * warp_size * vector_width<T>;
 template <class T>
 constexpr int pass_tile = pass_parts * pass_part<T>;
+
+// mirror turns the order of the elements of size bytes in words around.
+template <int size, int words>
+__device__ __forceinline__ void mirror(uint32_t (&word)[words]) {
+    constexpr int each = maximum(1, size / 4);
+    uint32_t w[words];
+#pragma unroll
+    for (int k = 0; k < words; k++) {
+        w[k] = word[(words / each - 1 - k / each) * each + k % each];
+        if constexpr (size == 1) w[k] = __byte_perm(w[k], 0, 0x0123);
+        if constexpr (size == 2) w[k] = __byte_perm(w[k], 0, 0x1032);
+    }
+#pragma unroll
+    for (int k = 0; k < words; k++) word[k] = w[k];
+}
+
+template <class T, int count>
+__device__ __forceinline__ void mirror(T (&x)[count]) {
+    if constexpr (count > 1) {
+        uint32_t word[count * sizeof(T) / 4];
+        copy_bytes(word, x, sizeof(x));
+        mirror<sizeof(T)>(word);
+        copy_bytes(x, word, sizeof(x));
+    }
+}
+
+// tile_vector is where in a tile, in elements, vector j of a lane of a part is.
+template <class T, bool reverse>
+__device__ __forceinline__ unsigned tile_vector(unsigned part, int j, unsigned lane) {
+    constexpr unsigned all = pass_parts * pass_rows * warp_size;
+    const unsigned k = (part * pass_rows + j) * warp_size + lane;
+    return (reverse ? all - 1 - k : k) * vector_width<T>;
+}
 
 // Vector is the elements that a lane holds of a row, vector_width of the result
 // type, read as In.
@@ -197,18 +238,17 @@ struct PartScan {
 };
 
 // load_part loads a part of the tile of held elements at in. whole says that the
-// part lies before held and aligned. What is behind the last element may be
-// anything: nothing that is stored depends on it.
-template <class Op, class In>
+// part lies before held and aligned.
+template <bool reverse, class Op, class In>
 __device__ __forceinline__ void load_part(Vector<Op, In> (&v)[pass_rows], const In *in, unsigned held, unsigned part, bool whole, unsigned lane) {
+    using T = typename Op::Value;
     constexpr int vw = Vector<Op, In>::vw;
-    const unsigned first = part * pass_part<typename Op::Value> + lane * vw;
     In x[pass_rows][vw];
     bool loaded = false;
     if constexpr (is_access<vw * sizeof(In)>) {
         if (whole) {
 #pragma unroll
-            for (int j = 0; j < pass_rows; j++) load_wide(x[j], in + first + j * warp_size * vw);
+            for (int j = 0; j < pass_rows; j++) load_wide(x[j], in + tile_vector<T, reverse>(part, j, lane));
             loaded = true;
         }
     }
@@ -216,41 +256,55 @@ __device__ __forceinline__ void load_part(Vector<Op, In> (&v)[pass_rows], const 
 #pragma unroll
         for (int j = 0; j < pass_rows; j++) {
 #pragma unroll
-            for (int i = 0; i < vw; i++) x[j][i] = in[minimum(first + j * warp_size * vw + i, held - 1)];
+            for (int i = 0; i < vw; i++) {
+                const unsigned k = tile_vector<T, reverse>(part, j, lane) + i;
+                x[j][i] = in[minimum(k, held - 1)];
+                // Nothing that is stored depends on it where input and result differ: they are not scanned in reverse.
+                if constexpr (is_same<T, In>) {
+                    if (k >= held) x[j][i] = Op::identity();
+                }
+            }
         }
     }
 #pragma unroll
-    for (int j = 0; j < pass_rows; j++) v[j].set(x[j]);
+    for (int j = 0; j < pass_rows; j++) {
+        if constexpr (reverse && is_same<T, In>) mirror(x[j]);
+        v[j].set(x[j]);
+    }
 }
 
-// store_part is load_part's reverse.
-template <class Op, class In>
+// store_part is load_part's opposite.
+template <bool reverse, class Op, class In>
 __device__ __forceinline__ void store_part(typename Op::Value *out, const Vector<Op, In> (&v)[pass_rows], unsigned held, unsigned part, bool whole, unsigned lane) {
     using T = typename Op::Value;
     constexpr int vw = Vector<Op, In>::vw;
-    const unsigned first = part * pass_part<T> + lane * vw;
     T x[vw];
     if constexpr (is_access<vw * sizeof(T)>) {
         if (whole) {
 #pragma unroll
             for (int j = 0; j < pass_rows; j++) {
                 v[j].get(x);
-                store_wide(out + first + j * warp_size * vw, x);
+                if constexpr (reverse) mirror(x);
+                store_wide(out + tile_vector<T, reverse>(part, j, lane), x);
             }
             return;
         }
     }
 #pragma unroll
     for (int j = 0; j < pass_rows; j++) {
-        const unsigned k = first + j * warp_size * vw;
+        const unsigned k = tile_vector<T, reverse>(part, j, lane);
         v[j].get(x);
+        if constexpr (reverse) mirror(x);
 #pragma unroll
         for (int i = 0; i < vw; i++)
             if (k + i < held) out[k + i] = x[i];
     }
 }
 
-// tile_held is how many elements a tile has.
+// tile_at is which tile of memory a tile in scan order is.
+__device__ __forceinline__ uint64_t tile_at(uint64_t tile, uint64_t tiles, bool reverse) { return reverse ? tiles - 1 - tile : tile; }
+
+// tile_held is how many elements a tile of memory has.
 template <class T>
 __device__ __forceinline__ unsigned tile_held(uint64_t tile, uint64_t n) {
     return minimum<uint64_t>(pass_tile<T>, n - tile * pass_tile<T>);
@@ -260,9 +314,10 @@ constexpr int pass_block = pass_parts * warp_size;
 
 // scan_pass holds a tile in registers, a warp a part. Several blocks a
 // multiprocessor, one waiting while others load, keep the memory busy.
-// in and out may be the same memory.
+// in and out may be the same memory. mode is not scan_reverse where In is another
+// type than the results.
 template <class Op, class In>
-__device__ __forceinline__ void scan_pass(const In *in, typename Op::Value *out, uint64_t n, const Pass &pass, typename Op::Value init, uint32_t exclusive) {
+__device__ __forceinline__ void scan_pass(const In *in, typename Op::Value *out, uint64_t n, const Pass &pass, typename Op::Value init, uint32_t mode) {
     using T = typename Op::Value;
     constexpr int vw = vector_width<T>;
     __shared__ WarpTotals<T, pass_block> totals;
@@ -271,6 +326,7 @@ __device__ __forceinline__ void scan_pass(const In *in, typename Op::Value *out,
     const unsigned lane = threadIdx.x % warp_size, part = threadIdx.x / warp_size;
     const uint64_t tiles = ceil_div<uint64_t>(n, pass_tile<T>);
     const bool aligned = is_aligned(in, minimum(16, int(vw * sizeof(In)))) && is_aligned(out, 16);
+    const bool reverse = is_same<T, In> && (mode & scan_reverse);
     LookBack<Op> look_back(pass, init);
 
     for (;;) {
@@ -278,12 +334,16 @@ __device__ __forceinline__ void scan_pass(const In *in, typename Op::Value *out,
         __syncthreads();
         const uint64_t tile = ticket;
         if (tile >= tiles) return;
-        const uint64_t base = tile * pass_tile<T>;
-        const unsigned held = tile_held<T>(tile, n);
-        const bool whole = aligned && (part + 1) * pass_part<T> <= held;
+        const uint64_t at = tile_at(tile, tiles, reverse), base = at * pass_tile<T>;
+        const unsigned held = tile_held<T>(at, n);
+        const bool whole = aligned && (reverse ? pass_parts - part : part + 1) * pass_part<T> <= held;
 
         Vector<Op, In> v[pass_rows];
-        load_part(v, in + base, held, part, whole, lane);
+        if (reverse) {
+            load_part<true>(v, in + base, held, part, whole, lane);
+        } else {
+            load_part<false>(v, in + base, held, part, whole, lane);
+        }
         const T total = part_total<Op, In>(v);
         if (lane == 0) totals.get()[part] = total;
         __syncthreads();
@@ -303,20 +363,25 @@ __device__ __forceinline__ void scan_pass(const In *in, typename Op::Value *out,
             for (unsigned p = 1; p < part; p++) before = Op::combine(before, totals.get()[p]);
             prefix = Op::combine(prefix, before);
         }
-        scan.place(v, prefix, exclusive != 0, lane);
-        store_part<Op, In>(out + base, v, held, part, whole, lane);
+        scan.place(v, prefix, mode & scan_exclusive, lane);
+        if (reverse) {
+            store_part<true>(out + base, v, held, part, whole, lane);
+        } else {
+            store_part<false>(out + base, v, held, part, whole, lane);
+        }
     }
 }
 
 #if __CUDA_ARCH__ >= 900
 
-template <class Op, class In>
-__device__ __forceinline__ void load_shared_part(Vector<Op, In> (&v)[pass_rows], const unsigned char *part, unsigned lane) {
-    constexpr int vw = Vector<Op, In>::vw;
+template <bool reverse, class Op, class In>
+__device__ __forceinline__ void load_shared_part(Vector<Op, In> (&v)[pass_rows], const unsigned char *tile, unsigned part, unsigned lane) {
+    using T = typename Op::Value;
 #pragma unroll
     for (int j = 0; j < pass_rows; j++) {
-        In x[vw];
-        load_shared(x, part + (j * warp_size + lane) * (vw * sizeof(In)));
+        In x[Vector<Op, In>::vw];
+        load_shared(x, tile + tile_vector<T, reverse>(part, j, lane) * sizeof(In));
+        if constexpr (reverse && is_same<T, In>) mirror(x);
         v[j].set(x);
     }
 }
@@ -345,15 +410,15 @@ struct BulkStages {
 static_assert(sizeof(BulkStages<uint64_t, uint64_t>) <= bulk_stages * pass_tile<uint64_t> * 8 + 2048, "the launch gives 2 KiB beside the tiles");
 
 // scan_bulk needs in and out aligned to 16 bytes, and dynamic shared memory for
-// BulkStages. in and out may be the same memory.
+// BulkStages. in and out may be the same memory. mode is as in scan_pass.
 template <class Op, class In>
-__device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out, uint64_t n, const Pass &pass, typename Op::Value init, uint32_t exclusive) {
+__device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out, uint64_t n, const Pass &pass, typename Op::Value init, uint32_t mode) {
     using T = typename Op::Value;
-    constexpr unsigned part_bytes = pass_part<T> * sizeof(In);
     alignas(128) extern __shared__ unsigned char dynamic_shared[];
     auto &stages = *reinterpret_cast<BulkStages<T, In> *>(dynamic_shared);
     const unsigned lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
     const uint64_t tiles = ceil_div<uint64_t>(n, pass_tile<T>);
+    const bool reverse = is_same<T, In> && (mode & scan_reverse);
 
     if (threadIdx.x == 0) {
         for (int s = 0; s < bulk_stages; s++) {
@@ -372,8 +437,9 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
             stages, pass, tiles,
             [&](int s, uint64_t tile) {
                 // The copy is in units of 16 bytes; what is left of the last tile is fetched by hand.
-                const In *const from = in + tile * pass_tile<T>;
-                const unsigned bytes = tile_held<T>(tile, n) * sizeof(In), whole = bytes / 16 * 16;
+                const uint64_t at = tile_at(tile, tiles, reverse);
+                const In *const from = in + at * pass_tile<T>;
+                const unsigned bytes = tile_held<T>(at, n) * sizeof(In), whole = bytes / 16 * 16;
                 for (unsigned k = whole; k < bytes; k += sizeof(In))
                     copy_bytes(stages.tile[s] + k, reinterpret_cast<const char *>(from) + k, sizeof(In));
                 stages.full[s].announce(whole);
@@ -393,12 +459,11 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
     } else if (warp < 2 + bulk_reducers) {
         const TileTotals<T> totals{pass.status(), pass.mark()};
         over_stages<bulk_stages, bulk_reducers>(stages, tiles, warp - 2, [&](unsigned s, unsigned, uint64_t tile) PTXRUN_INLINE {
-            const unsigned held = tile_held<T>(tile, n);
-            // What is behind the last element is combined, though never stored:
-            // it has to be something.
+            const unsigned held = tile_held<T>(tile_at(tile, tiles, reverse), n);
             if (held < pass_tile<T>) {
                 for (unsigned k = held + lane; k < pass_tile<T>; k += warp_size) {
-                    const In nothing = In();
+                    In nothing = In();
+                    if constexpr (is_same<T, In>) nothing = Op::identity();
                     copy_bytes(stages.tile[s] + k * sizeof(In), &nothing, sizeof(In));
                 }
                 stages.filled.arrive();
@@ -408,7 +473,11 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
 #pragma unroll 1
             for (int part = 0; part < pass_parts; part++) {
                 Vector<Op, In> v[pass_rows];
-                load_shared_part(v, stages.tile[s] + part * part_bytes, lane);
+                if (reverse) {
+                    load_shared_part<true>(v, stages.tile[s], part, lane);
+                } else {
+                    load_shared_part<false>(v, stages.tile[s], part, lane);
+                }
                 const T t = part_total<Op, In>(v);
                 if (part > 0 && lane == 0) put_shared(stages.before[s][part], total);
                 total = part == 0 ? t : Op::combine(total, t);
@@ -419,18 +488,28 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
     } else {
         const unsigned part = warp - 2 - bulk_reducers;
         over_stages<bulk_stages, 1>(stages, tiles, 0, [&](unsigned s, unsigned parity, uint64_t tile) PTXRUN_INLINE {
-            const unsigned held = tile_held<T>(tile, n);
+            const uint64_t at = tile_at(tile, tiles, reverse);
+            const unsigned held = tile_held<T>(at, n);
             if (held < pass_tile<T>) stages.filled.wait(0);
             Vector<Op, In> v[pass_rows];
-            load_shared_part(v, stages.tile[s] + part * part_bytes, lane);
+            if (reverse) {
+                load_shared_part<true>(v, stages.tile[s], part, lane);
+            } else {
+                load_shared_part<false>(v, stages.tile[s], part, lane);
+            }
             PartScan<Op, In> scan;
             scan.scan(v, lane);
             stages.ready[s].wait(parity);
             T prefix = get_shared<T>(stages.prefix[s]);
             if (part > 0) prefix = Op::combine(prefix, get_shared<T>(stages.before[s][part]));
             stages.empty[s].arrive();
-            scan.place(v, prefix, exclusive != 0, lane);
-            store_part<Op, In>(out + tile * pass_tile<T>, v, held, part, (part + 1) * pass_part<T> <= held, lane);
+            scan.place(v, prefix, mode & scan_exclusive, lane);
+            const bool whole = (reverse ? pass_parts - part : part + 1) * pass_part<T> <= held;
+            if (reverse) {
+                store_part<true>(out + at * pass_tile<T>, v, held, part, whole, lane);
+            } else {
+                store_part<false>(out + at * pass_tile<T>, v, held, part, whole, lane);
+            }
         });
     }
 }
@@ -446,6 +525,6 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
 #define PTXRUN_PASS_KERNEL(kernel, block, name, In, ...) \
     extern "C" __global__ void __launch_bounds__(block) \
         kernel##_##name(const In *in, __VA_ARGS__::Value *out, uint64_t n, ptxrun::PassState *state, uint32_t first, \
-                        __VA_ARGS__::Value init, uint32_t exclusive) { \
-        ptxrun::kernel<__VA_ARGS__, In>(in, out, n, {state, first}, init, exclusive); \
+                        __VA_ARGS__::Value init, uint32_t mode) { \
+        ptxrun::kernel<__VA_ARGS__, In>(in, out, n, {state, first}, init, mode); \
     }

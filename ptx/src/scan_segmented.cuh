@@ -15,17 +15,15 @@
 // head includes init; what is before the first head of its vector, part or tile
 // does not, and is combined with what precedes.
 //
-// Scan order is memory order, or its reverse: tiles, parts, rows, lanes and
-// elements are all counted from the other end. A scan without heads is one
-// segment. The first element of all is a head, so that a last tile that is not
-// full does not matter when it comes first.
+// Scan order is as in scan_pass.cuh. A scan without heads is one segment. The
+// first element of all is a head, so that a last tile that is not full does not
+// matter when it comes first.
 
 namespace ptxrun {
 
-// The bits of parameter mode.
-constexpr uint32_t segmented_exclusive = 1;
-constexpr uint32_t segmented_reverse = 2;
-constexpr uint32_t segmented_bits = 4;  // heads are bits, else bytes of which those not zero are heads
+// A bit of parameter mode, beside those of scan_pass.cuh: heads are bits, else bytes
+// of which those not zero are heads.
+constexpr uint32_t segmented_bits = 4;
 
 // SegmentVector is a lane's vector of a row, in scan order.
 template <class Op>
@@ -46,20 +44,8 @@ struct SegmentVector {
         }
         return t;
     }
-    // mirror turns the order of the elements around.
     __device__ __forceinline__ void mirror() {
-        if constexpr (vw > 1) {
-            uint32_t w[words];
-            constexpr int each = maximum(1, int(sizeof(T) / 4));
-#pragma unroll
-            for (int k = 0; k < words; k++) {
-                w[k] = word[(words / each - 1 - k / each) * each + k % each];
-                if constexpr (per_word == 4) w[k] = __byte_perm(w[k], 0, 0x0123);
-                if constexpr (per_word == 2) w[k] = __byte_perm(w[k], 0, 0x1032);
-            }
-#pragma unroll
-            for (int k = 0; k < words; k++) word[k] = w[k];
-        }
+        if constexpr (vw > 1) ptxrun::mirror<sizeof(T)>(word);
     }
     // total combines what follows the last head, bit i of heads being element
     // i's; all if there is none.
@@ -210,7 +196,7 @@ __device__ __forceinline__ void scan_segmented(const typename Op::Value *in, typ
     constexpr int row = warp_size * vw;
     constexpr int staged = SegmentedMemory<T>::staged;
     const unsigned lane = threadIdx.x % warp_size, part = threadIdx.x / warp_size;
-    const bool exclusive = mode & segmented_exclusive, reverse = mode & segmented_reverse;
+    const bool exclusive = mode & scan_exclusive, reverse = mode & scan_reverse;
     const uint64_t tiles = ceil_div<uint64_t>(n, pass_tile<T>);
     const bool aligned = is_aligned(in, 16) && is_aligned(out, 16);
     SegmentedLookBack<Op> look_back(pass, init);

@@ -350,11 +350,6 @@ struct Output {
     }
 };
 
-template <class A, class B>
-constexpr bool is_same = false;
-template <class A>
-constexpr bool is_same<A, A> = true;
-
 // Input is where the elements come from: memory, or, where only their numbers are
 // wanted, nowhere.
 template <class V, class Criterion>
