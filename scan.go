@@ -613,7 +613,8 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 }
 
 // bulkTiles is how many tiles a multiprocessor must have for bulk copies to pay:
-// the roles of scan_bulk take longer to start than a tile in registers.
+// the roles of scan_bulk take longer to start than a tile in registers. On an H200
+// they lose a tenth at 1 and win as much at 4 (bench/NOTES.md).
 const bulkTiles = 2
 
 // scanPass scans in a single pass: by bulk copies where the device has them, there
