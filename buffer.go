@@ -103,11 +103,16 @@ func (b *Buffer[T]) Slice(from, to int) (*Buffer[T], error) {
 }
 
 // Free releases the memory after the work that uses it; views of it become
-// unusable. A second Free is ErrClosed; a view is not freed, ErrInvalidValue.
+// unusable. A second Free is ErrClosed, also after an error of the device, which
+// releases what it could not free when it is closed. A view is not freed,
+// ErrInvalidValue.
 func (b *Buffer[T]) Free() error {
 	const op = "Buffer.Free"
 	if b == nil {
 		return driver.Errorf(op, driver.ErrNil, "buffer")
+	}
+	if b.rt == nil {
+		return driver.Errorf(op, driver.ErrNil, "a zero Buffer, not one of NewBuffer")
 	}
 	if !b.own {
 		return driver.Errorf(op, driver.ErrInvalidValue, "a view; free the buffer it was sliced from")
@@ -122,14 +127,10 @@ func (b *Buffer[T]) Free() error {
 	if b.ptr == 0 {
 		return nil
 	}
-	if err := b.rt.dev.Free(b.ptr); err != nil {
-		b.free.Store(false) // it is still there, and can be freed again
-		return named(op, err)
-	}
 	b.rt.mu.Lock()
 	delete(b.rt.buffers, b.ptr)
 	b.rt.mu.Unlock()
-	return nil
+	return named(op, b.rt.dev.Free(b.ptr))
 }
 
 // CopyFrom copies src, of the buffer's length, to the device in stream order.

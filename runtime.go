@@ -50,7 +50,7 @@ type openConfig struct {
 
 // WithDevice chooses the device: "cuda", "cuda:1", "cpu", "emu", or "auto" for
 // the first GPU if there is one and the cpu otherwise. It wins over
-// PTXRUN_DEVICE.
+// PTXRUN_DEVICE; "" chooses nothing.
 func WithDevice(name string) Option { return func(c *openConfig) { c.device = name } }
 
 // WithPreload makes Open load every embedded module, so that a kernel that this
@@ -67,12 +67,17 @@ func WithPreload() Option { return func(c *openConfig) { c.preload = true } }
 // ErrInvalidDevice or the driver's own when a GPU was asked for by name and
 // cannot be had.
 func Open(opts ...Option) (*Runtime, error) {
-	c := openConfig{device: os.Getenv(EnvDevice)}
+	var c openConfig
 	for _, o := range opts {
 		if o == nil {
 			return nil, driver.Errorf("Open", driver.ErrNil, "option")
 		}
 		o(&c)
+	}
+	asked := strconv.Quote(c.device)
+	if c.device == "" {
+		c.device = os.Getenv(EnvDevice)
+		asked = EnvDevice + "=" + c.device
 	}
 	var dev driver.Device
 	var err, fallback error
@@ -81,7 +86,7 @@ func Open(opts ...Option) (*Runtime, error) {
 			dev, err = cpu.Open()
 		}
 	} else {
-		dev, err = openDevice(c.device)
+		dev, err = openDevice(c.device, asked)
 	}
 	if err != nil {
 		return nil, err
@@ -103,41 +108,43 @@ func Open(opts ...Option) (*Runtime, error) {
 
 // NewRuntime is a runtime on a device that the caller opened, with options of
 // that device's own. The device is the runtime's from then on, and is closed by
-// it.
+// it. On a nil device every call returns ErrNil.
 func NewRuntime(dev driver.Device) *Runtime {
 	rt := &Runtime{dev: dev, modules: map[string]*loadedModule{}, buffers: map[driver.Ptr]int64{}}
 	rt.ended.L = &rt.mu
 	return rt
 }
 
-func openDevice(name string) (driver.Device, error) {
+// openDevice opens the device of that name, which was asked for as asked says.
+func openDevice(name, asked string) (driver.Device, error) {
 	kind, index, indexed := strings.Cut(name, ":")
 	ordinal := 0
 	if indexed {
 		var err error
 		if ordinal, err = strconv.Atoi(index); err != nil || strings.Trim(index, "0123456789") != "" {
-			return nil, driver.Errorf("Open", driver.ErrUnknownDevice, "%q: the part after the colon is not a device index", name)
+			return nil, driver.Errorf("Open", driver.ErrUnknownDevice, "%s: the part after the colon is not a device index", asked)
 		}
 	}
 	switch {
 	case kind == driver.KindCUDA:
 		return cuda.Open(ordinal)
 	case ordinal != 0 && (kind == driver.KindCPU || kind == driver.KindEmu):
-		return nil, driver.Errorf("Open", driver.ErrInvalidDevice, "%q: there is one %s device", name, kind)
+		return nil, driver.Errorf("Open", driver.ErrInvalidDevice, "%s: there is one %s device", asked, kind)
 	case kind == driver.KindCPU:
 		return cpu.Open()
 	case kind == driver.KindEmu:
 		return emu.Open()
 	}
-	return nil, driver.Errorf("Open", driver.ErrUnknownDevice, "%q: known are cuda, cuda:N, cpu, emu and auto", name)
+	return nil, driver.Errorf("Open", driver.ErrUnknownDevice, "%s: known are cuda, cuda:N, cpu, emu and auto", asked)
 }
 
 // Close refuses new calls, waits for those in flight, then releases the device and everything on
-// it. It reports ErrLeak if buffers were still allocated; they are released all
-// the same. Later calls return ErrClosed, a second Close nil.
+// it. It reports ErrLeak if memory was still allocated, which is released all
+// the same; host devices list it. Later calls return ErrClosed, a second Close nil.
 func (rt *Runtime) Close() error {
+	const op = "Runtime.Close"
 	if rt == nil || rt.dev == nil {
-		return driver.Errorf("Close", driver.ErrNil, "runtime")
+		return driver.Errorf(op, driver.ErrNil, "runtime")
 	}
 	rt.mu.Lock()
 	if rt.closed {
@@ -149,21 +156,18 @@ func (rt *Runtime) Close() error {
 		rt.ended.Wait()
 	}
 	rt.mu.Unlock()
-	var errs []error
-	if n := len(rt.buffers); n > 0 {
-		var bytes int64
-		for _, b := range rt.buffers {
-			bytes += b
-		}
-		errs = append(errs, driver.Errorf("Close", driver.ErrLeak, "%d buffers, %d bytes", n, bytes))
-	}
 	rt.retiring.Wait()
+	var errs []error
 	for _, s := range rt.idle {
 		errs = append(errs, s.release())
 	}
 	err := rt.dev.Close()
-	if len(rt.buffers) > 0 && errors.Is(err, driver.ErrLeak) {
-		err = nil // the same leak, as a host device sees it
+	if n := len(rt.buffers); n > 0 && !errors.Is(err, driver.ErrLeak) { // a host device knows more
+		var bytes int64
+		for _, b := range rt.buffers {
+			bytes += b
+		}
+		errs = append(errs, driver.Errorf(op, driver.ErrLeak, "%d bytes in %d allocations, of buffers, queues and aggregators", bytes, n))
 	}
 	return errors.Join(append(errs, err)...)
 }
@@ -171,21 +175,36 @@ func (rt *Runtime) Close() error {
 // Hold keeps the device open until Release, as a call in flight does: Close
 // waits. It is for callers that use memory, streams or kernels of [Runtime.Device]
 // on their own. Errors: ErrNil, ErrClosed.
-func (rt *Runtime) Hold() error { return rt.begin("Hold") }
+func (rt *Runtime) Hold() error { return rt.begin("Runtime.Hold") }
 
 // Release ends what one successful Hold began.
 func (rt *Runtime) Release() { rt.end() }
 
-// Info describes the open device.
-func (rt *Runtime) Info() driver.Info { return rt.dev.Info() }
+// Info describes the open device; it is zero for a nil runtime.
+func (rt *Runtime) Info() driver.Info {
+	if rt == nil || rt.dev == nil {
+		return driver.Info{}
+	}
+	return rt.dev.Info()
+}
 
 // Device is the open device, for callers that load modules and launch kernels
-// of their own. Closing it is the runtime's work.
-func (rt *Runtime) Device() driver.Device { return rt.dev }
+// of their own. Closing it is the runtime's work. It is nil for a nil runtime.
+func (rt *Runtime) Device() driver.Device {
+	if rt == nil {
+		return nil
+	}
+	return rt.dev
+}
 
 // Fallback is why Open took the cpu although no device was asked for by name,
 // or nil if it did not.
-func (rt *Runtime) Fallback() error { return rt.fallback }
+func (rt *Runtime) Fallback() error {
+	if rt == nil {
+		return nil
+	}
+	return rt.fallback
+}
 
 // begin starts a call named op: the runtime stays open until end.
 func (rt *Runtime) begin(op string) error {
@@ -240,7 +259,7 @@ func Devices() []DeviceStatus {
 	}
 	for _, name := range []string{driver.KindCPU, driver.KindEmu} {
 		s := DeviceStatus{Name: name}
-		d, err := openDevice(name)
+		d, err := openDevice(name, name)
 		if s.Err = err; err == nil {
 			s.Info = d.Info()
 			s.Err = d.Close()

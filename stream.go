@@ -52,7 +52,7 @@ func NewStream(rt *Runtime) (*Stream, error) {
 // Synchronize blocks until everything given to the stream is complete, and
 // returns the error of what failed.
 func (s *Stream) Synchronize() error {
-	if err := s.begin("Synchronize"); err != nil {
+	if err := s.begin("Stream.Synchronize"); err != nil {
 		return err
 	}
 	defer s.end()
@@ -63,9 +63,9 @@ func (s *Stream) Synchronize() error {
 // error, and the work goes on.
 func (s *Stream) Wait(ctx context.Context) error {
 	if ctx == nil {
-		return driver.Errorf("Wait", driver.ErrNil, "context")
+		return driver.Errorf("Stream.Wait", driver.ErrNil, "context")
 	}
-	if err := s.begin("Wait"); err != nil {
+	if err := s.begin("Stream.Wait"); err != nil {
 		return err
 	}
 	defer s.end()

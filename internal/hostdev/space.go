@@ -265,10 +265,11 @@ func (a *Allocation) check(op string) error {
 	for side, c := range a.canaries() {
 		for i, b := range c {
 			if b != canaryByte {
-				if side == 0 {
-					return driver.Errorf(op, driver.ErrIllegalAddress, "something wrote %d bytes before the %v", canary-i, a)
+				offset := i - canary
+				if side == 1 {
+					offset = len(a.data) + i
 				}
-				return driver.Errorf(op, driver.ErrIllegalAddress, "something wrote %d bytes after the %v", i+1, a)
+				return driver.Errorf(op, driver.ErrIllegalAddress, "something wrote to byte %d of the %v", offset, a)
 			}
 		}
 	}
@@ -399,6 +400,9 @@ func (s *Space) Close(op string) []error {
 	if n := len(leaks); n > 0 {
 		if n > 8 {
 			leaks = append(leaks[:8], "…")
+		}
+		if !s.sites {
+			leaks = append(leaks, EnvMemory+"=sites tells where they are from")
 		}
 		errs = append(errs, driver.Errorf(op, driver.ErrLeak, "%d bytes in %d allocations: %s", bytes, n, strings.Join(leaks, "; ")))
 	}
