@@ -148,10 +148,10 @@ func TestStreamLaunch(t *testing.T) {
 			text string
 		}{
 			{[]any{b, 3}, driver.ErrArguments, "2 arguments for 3 parameters"},
-			{[]any{b, 3, uint32(1)}, driver.ErrArguments, "argument 1 for the parameter added_param_1 of 4 bytes: a int of 8 bytes"},
+			{[]any{b, 3, uint32(1)}, driver.ErrArguments, "argument 1 for the parameter added_param_1 of 4 bytes: int has 8 bytes: convert it, say to uint32"},
 			{[]any{b, uint32(3), counts{}}, driver.ErrArguments, "argument 2"},
 			{[]any{b, uint32(3), nil}, driver.ErrNil, "argument 2"},
-			{[]any{"text", uint32(3), uint32(1)}, driver.ErrElementType, "a string holds pointers"},
+			{[]any{"text", uint32(3), uint32(1)}, driver.ErrElementType, "string holds pointers"},
 			{[]any{[]uint32{1}, uint32(3), uint32(1)}, driver.ErrElementType, "argument 0"},
 			{[]any{*b, uint32(3), uint32(1)}, driver.ErrElementType, "argument 0"},
 			{[]any{&b, uint32(3), uint32(1)}, driver.ErrElementType, "argument 0"},
@@ -338,13 +338,13 @@ func TestModulesWithVariables(t *testing.T) {
 		rt := NewRuntime(dev)
 		_, err = rt.LoadModule([]byte(text), WithAggregated("count", "clustered"))
 		require.ErrorIs(t, err, driver.ErrNotSupported)
-		require.ErrorContains(t, err, "LoadModule: not supported: module:14:")
+		require.ErrorContains(t, err, "Runtime.LoadModule: not supported: PTX:14:")
 		require.ErrorContains(t, err, "clusters (%cluster_ctarank)")
 		m, err := rt.LoadModule([]byte(text))
 		require.NoError(t, err)
 		_, err = rt.Aggregate(kernelOf(t, m, "count"))
 		require.ErrorIs(t, err, driver.ErrNotSupported)
-		require.ErrorContains(t, err, "Aggregate: not supported: module:4:23: total is in global memory")
+		require.ErrorContains(t, err, "Aggregate: not supported: PTX:4:23: total is in global memory")
 		closeAll(t, m)
 
 		m, err = rt.LoadModule([]byte(text), WithAggregated("count"))

@@ -2,8 +2,12 @@ package ptxrun
 
 import (
 	"crypto/sha256"
+	"errors"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -30,10 +34,10 @@ type Module struct {
 // ModuleOption changes what [Runtime.LoadModule] does.
 type ModuleOption func(*Module)
 
-// WithModuleName sets the module's name in errors.
+// WithModuleName sets the module's name in errors, which is PTX otherwise.
 func WithModuleName(name string) ModuleOption { return func(m *Module) { m.name = name } }
 
-// WithTwin gives the Go form of a kernel, which the cpu device runs in its place.
+// WithTwin gives the Go form of an entry, which the cpu device runs in its place.
 func WithTwin(kernel string, twin driver.Twin) ModuleOption {
 	return func(m *Module) { m.twins[kernel] = twin }
 }
@@ -49,25 +53,32 @@ func WithAggregated(kernels ...string) ModuleOption {
 // the cpu device runs the twins given by [WithTwin], and refuses a module that has
 // none.
 //
-// Errors: ErrInvalidPTX with the line; ErrNotSupported with the line and the reason
-// for a kernel of WithAggregated that cannot be aggregated; ErrInvalidImage, ErrNil,
-// ErrClosed, and the driver's own for PTX that it does not take.
+// Errors: ErrInvalidPTX with the line; ErrNotFound for a twin of what is no entry;
+// ErrNotSupported with the line and the reason for a kernel of WithAggregated that
+// cannot be aggregated; ErrInvalidImage, ErrNil, ErrClosed, and the driver's own for
+// PTX that it does not take.
 func (rt *Runtime) LoadModule(text []byte, opts ...ModuleOption) (*Module, error) {
-	const op = "LoadModule"
+	const op = "Runtime.LoadModule"
 	if err := rt.begin(op); err != nil {
 		return nil, err
 	}
 	defer rt.end()
-	m := &Module{rt: rt, name: "module", hash: sha256.Sum256(text), twins: map[string]driver.Twin{}}
+	m := &Module{rt: rt, name: "PTX", hash: sha256.Sum256(text), twins: map[string]driver.Twin{}}
 	for _, o := range opts {
 		if o == nil {
 			return nil, driver.Errorf(op, driver.ErrNil, "option")
 		}
 		o(m)
 	}
+	if len(text) == 0 {
+		return nil, driver.Errorf(op, driver.ErrNil, "%s is empty", m.name)
+	}
 	var err error
 	if m.file, err = ast.Parse(m.name, text); err != nil {
 		return nil, driver.Errorf(op, driver.ErrInvalidPTX, "%v", err)
+	}
+	if err := m.checkTwins(op); err != nil {
+		return nil, err
 	}
 	img := driver.Image{Name: m.name, PTX: text, Twins: m.twins}
 	if len(m.wanted) > 0 {
@@ -79,6 +90,27 @@ func (rt *Runtime) LoadModule(text []byte, opts ...ModuleOption) (*Module, error
 		return nil, named(op, err)
 	}
 	return m, nil
+}
+
+// checkTwins demands that twins are there, and are of entries: on every device, so
+// that what the cpu would refuse is found without it.
+func (m *Module) checkTwins(op string) error {
+	for _, name := range slices.Sorted(maps.Keys(m.twins)) {
+		if m.twins[name] == nil {
+			return driver.Errorf(op, driver.ErrNil, "the twin of %s", name)
+		}
+		if f := m.file.Func(name); f != nil && f.Entry {
+			continue
+		}
+		var entries []string
+		for _, d := range m.file.Decls {
+			if f, ok := d.(*ast.Func); ok && f.Entry && f.Body != nil {
+				entries = append(entries, f.Name)
+			}
+		}
+		return driver.Errorf(op, driver.ErrNotFound, "WithTwin: no entry %s; %s has %s", name, m.name, strings.Join(entries, ", "))
+	}
+	return nil
 }
 
 // Kernel finds an entry. Errors: ErrNotFound, on the cpu device also where the
@@ -97,14 +129,18 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 		return nil, named(op, err)
 	}
 	k, err := m.mod.Kernel(name)
+	if errors.Is(err, driver.ErrNotFound) && m.rt.dev.Info().Kind == driver.KindCPU {
+		return nil, driver.Errorf(op, driver.ErrNotFound, "%s of %s has no Go twin, which is what the cpu device runs: give one by WithTwin", name, m.name)
+	}
 	if err != nil {
 		return nil, named(op, err)
 	}
 	return newKernel(m, e, k)
 }
 
-// Close unloads the module after the work that uses it. Kernels and aggregators
-// of it are unusable then.
+// Close unloads the module after the work that the device was given. Kernels of it
+// are unusable then, and so are aggregators of those that [WithAggregated] names:
+// launches that they have recorded fail with ErrClosed. Close aggregators first.
 func (m *Module) Close() error {
 	const op = "Module.Close"
 	if m == nil {
@@ -231,7 +267,10 @@ func (k *Kernel) badArgument(op string, i int, v any, err error) error {
 		e.Op = op
 	} else {
 		t := reflect.TypeOf(v)
-		e = driver.Errorf(op, driver.ErrArguments, "a %v of %d bytes", t, t.Size())
+		e = driver.Errorf(op, driver.ErrArguments, "%v has %d bytes", t, t.Size())
+		if kind := t.Kind(); (kind == reflect.Int || kind == reflect.Uint) && p.Size == 4 {
+			e.Detail += ": convert it, say to uint32"
+		}
 	}
 	e.Kernel = k.Name()
 	e.Detail = "argument " + strconv.Itoa(i) + " for the parameter " + p.Name + " of " + strconv.Itoa(p.Size) + " bytes: " + e.Detail
@@ -273,7 +312,7 @@ func argument(rt *Runtime, v any) ([]byte, error) {
 	}
 	kind := kindOf(t)
 	if kind == argumentBad {
-		return nil, driver.Errorf("", driver.ErrElementType, "a %v holds pointers or has no size", t)
+		return nil, driver.Errorf("", driver.ErrElementType, "%v holds pointers or has no size: memory is passed as a *Buffer", t)
 	}
 	if kind == argumentBuffer {
 		if err := bufferOf(&v).check("", "buffer", rt); err != nil {

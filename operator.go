@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/ptxrun/ptxrun/driver"
@@ -22,7 +23,8 @@ type OperatorSpec[T any] struct {
 	// it. Compiled for sm_70 it runs everywhere; from sm_90 on, scans of memory
 	// aligned to 16 bytes are faster with a variant for sm_90.
 	PTX [][]byte
-	// Identity is the value e with Combine(e, x) = Combine(x, e) = x.
+	// Identity is the value e with Combine(e, x) = Combine(x, e) = x. It is taken as
+	// given: with another, results are wrong.
 	Identity T
 	// Combine is the same operator in Go. The cpu device needs it. It is
 	// associative, need not be commutative, and is called from several
@@ -32,10 +34,12 @@ type OperatorSpec[T any] struct {
 
 // Operator is a caller's operator, loaded on a runtime's device.
 type Operator[T any] struct {
-	rt    *Runtime
-	m     loadedModule
-	init  T
-	align int // of a value in PTX
+	rt     *Runtime
+	name   string
+	m      loadedModule
+	init   T
+	align  int // of a value in PTX
+	closed atomic.Bool
 }
 
 // NewOperator loads an operator. It needs PTX on CUDA and the emulator, and
@@ -76,9 +80,12 @@ func NewOperator[T any](rt *Runtime, spec OperatorSpec[T]) (*Operator[T], error)
 		up, down, pass = twin.ScanUpsweep(op, tile), twin.ScanDownsweep(op, tile), twin.ScanPass[T](op, nil)
 		segmented = twin.ScanSegmented(op)
 	}
-	o := &Operator[T]{rt: rt, init: spec.Identity, align: int(unsafe.Alignof(spec.Identity))}
+	o := &Operator[T]{rt: rt, name: spec.Name, init: spec.Identity, align: int(unsafe.Alignof(spec.Identity))}
 	for _, text := range spec.PTX {
 		// On every device, so that what a GPU would refuse is found without one.
+		if len(text) == 0 {
+			return nil, driver.Errorf(call, driver.ErrNil, "operator %s: a PTX is empty", spec.Name)
+		}
 		align, err := checkOperatorPTX(call, spec.Name, text, size)
 		if err != nil {
 			return nil, err
@@ -88,7 +95,7 @@ func NewOperator[T any](rt *Runtime, spec OperatorSpec[T]) (*Operator[T], error)
 	img := driver.Image{Name: "operator " + spec.Name}
 	if !onCPU {
 		if img.PTX, err = ptx.Newest(spec.PTX, rt.dev.Info().Capability); err != nil {
-			return nil, err
+			return nil, named(call, err)
 		}
 	}
 	kernels := operatorKernels(spec.Name, int(size), up, down, pass, segmented)
@@ -132,14 +139,22 @@ func checkOperatorPTX(call, name string, text []byte, size int64) (align int, er
 // Close unloads the operator. No scan with it may be in flight. A second Close
 // returns ErrClosed.
 func (o *Operator[T]) Close() error {
+	const call = "Operator.Close"
 	if o == nil {
-		return driver.Errorf("Operator.Close", driver.ErrNil, "operator")
+		return driver.Errorf(call, driver.ErrNil, "operator")
 	}
-	if err := o.rt.begin("Operator.Close"); err != nil {
+	if err := o.rt.begin(call); err != nil {
 		return err
 	}
 	defer o.rt.end()
-	return o.m.mod.Close()
+	if o.closed.Swap(true) {
+		return o.errClosed(call)
+	}
+	return named(call, o.m.mod.Close())
+}
+
+func (o *Operator[T]) errClosed(call string) error {
+	return driver.Errorf(call, driver.ErrClosed, "operator %s", o.name)
 }
 
 // InclusiveScan is [InclusiveScan] with this operator.
@@ -176,6 +191,9 @@ func (o *Operator[T]) host(ctx context.Context, call string, dst, src []T, exclu
 		return err
 	}
 	defer o.rt.end()
+	if o.closed.Load() {
+		return o.errClosed(call)
+	}
 	sc := o.scanner(exclusive)
 	sc.segments = g
 	return hostScan(ctx, call, o.rt, &sc, dst, src, opts)
@@ -190,7 +208,10 @@ func (o *Operator[T]) buffers(call string, s *Stream, dst, src *Buffer[T], exclu
 	}
 	defer s.end()
 	if o.rt != s.rt {
-		return driver.Errorf(call, driver.ErrWrongDevice, "operator")
+		return driver.Errorf(call, driver.ErrWrongDevice, "operator %s", o.name)
+	}
+	if o.closed.Load() {
+		return o.errClosed(call)
 	}
 	sc := o.scanner(exclusive)
 	sc.segments = g

@@ -160,7 +160,7 @@ func compareKernel[V Number](c Comparison) overlayKernel {
 	t := numberName[V]()
 	k := overlayKernel{module: "runs_combine_" + t, name: "runs_compare_" + t, op: uint32(c)}
 	if c >= comparisons {
-		k.err = driver.Errorf("", driver.ErrInvalidValue, "comparison %d", c)
+		k.err = c.unknown("")
 	}
 	return k
 }

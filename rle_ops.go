@@ -326,7 +326,7 @@ func minMaxRuns[V Number, L RunLength](ctx context.Context, s *Stream, call stri
 
 func countRuns[V Number, L RunLength](ctx context.Context, s *Stream, call string, r deviceRuns, c Comparison, value V) (count int64, err error) {
 	if c >= comparisons {
-		return 0, driver.Errorf(call, driver.ErrInvalidValue, "comparison %d", c)
+		return 0, c.unknown(call)
 	}
 	width, length := widthName(sizeOf[V]()), widthName(sizeOf[L]())
 	partials, _, err := s.reduceRuns(ctx, call, "runs_"+width, "runs_count_"+width+"_"+length, r, func(a *driver.Args) {

@@ -85,7 +85,7 @@ func WithScanStrategy(s ScanStrategy) ScanOption { return ScanOption{strategy: s
 
 // WithScanInit makes the scan start from v instead of the operator's identity:
 // an inclusive scan gives v op src[0] op … op src[i], an exclusive one begins
-// with v. v has the type of the elements.
+// with v. v has dst's type.
 func WithScanInit[T any](v T) ScanOption {
 	o := ScanOption{initType: reflect.TypeFor[T]()}
 	copy(o.init[:], bytesOfValue(&v))
@@ -572,7 +572,7 @@ func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c 
 	}
 	if c.initType != nil {
 		if c.initType != sc.element {
-			return driver.Errorf(call, driver.ErrElementType, "an initial value of type %v for elements of type %v", c.initType, sc.element)
+			return driver.Errorf(call, driver.ErrElementType, "WithScanInit was given a value of type %v, the results are of type %v: convert it", c.initType, sc.element)
 		}
 		sc.init = c.init
 	}

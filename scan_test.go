@@ -430,6 +430,9 @@ func TestScanInit(t *testing.T) {
 		for _, other := range []ScanOption{WithScanInit(int64(1)), WithScanInit(float32(1)), WithScanInit(struct{}{})} {
 			require.ErrorIs(t, InclusiveScan(t.Context(), rt, one, one, Sum, other), driver.ErrElementType)
 		}
+		err := InclusiveSum(t.Context(), rt, []uint64{0}, []byte{1}, WithScanInit(byte(7)))
+		require.ErrorIs(t, err, driver.ErrElementType)
+		require.ErrorContains(t, err, "a value of type uint8, the results are of type uint64")
 	})
 }
 
@@ -461,7 +464,10 @@ func TestOperatorTwin(t *testing.T) {
 	}
 	require.NoError(t, op.Close())
 	one := []affine{{1, 1}}
-	require.ErrorIs(t, op.InclusiveScan(t.Context(), one, one), driver.ErrClosed)
+	for call, err := range map[string]error{"Close": op.Close(), "InclusiveScan": op.InclusiveScan(t.Context(), one, one)} {
+		require.ErrorIs(t, err, driver.ErrClosed)
+		require.ErrorContains(t, err, "Operator."+call+": closed: operator affine")
+	}
 
 	_, err = NewOperator(rt, OperatorSpec[affine]{Name: "affine"})
 	require.ErrorIs(t, err, driver.ErrNil)
@@ -472,6 +478,8 @@ func TestOperatorTwin(t *testing.T) {
 	_, err = NewOperator(rt, OperatorSpec[[5]uint32]{Name: "wide", Combine: func(a, b [5]uint32) [5]uint32 { return a }})
 	require.ErrorIs(t, err, driver.ErrElementType)
 	// PTX is looked through even where it is not run.
+	_, err = NewOperator(rt, OperatorSpec[affine]{Name: "affine", Combine: compose, PTX: [][]byte{nil}})
+	require.ErrorIs(t, err, driver.ErrNil)
 	_, err = NewOperator(rt, OperatorSpec[affine]{Name: "affine", Combine: compose, PTX: [][]byte{[]byte("garbage")}})
 	require.ErrorIs(t, err, driver.ErrInvalidPTX)
 	recursive, _, err := ptx.Source("scan_recursive_sum_u32", 70)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"reflect"
 
 	"github.com/ptxrun/ptxrun/driver"
@@ -37,6 +38,11 @@ func (c Comparison) String() string {
 		return [...]string{"==", "!=", "<", "<=", ">", ">="}[c]
 	}
 	return "unknown comparison"
+}
+
+// unknown is the error for a comparison that is none.
+func (c Comparison) unknown(call string) error {
+	return driver.Errorf(call, driver.ErrInvalidValue, "comparison %d; known are Equal (0) to GreaterOrEqual (%d)", uint8(c), uint8(GreaterOrEqual))
 }
 
 // SelectFlagged stores the elements of src whose flag is set to the front of dst,
@@ -296,7 +302,8 @@ func selectHost[T Number, F Flag](ctx context.Context, call string, rt *Runtime,
 		return 0, err
 	}
 	if kept > int64(len(dst)) {
-		return int(kept), &driver.Error{Op: call, Code: driver.ErrTooSmall, Detail: "dst", N: c.n, Need: kept}
+		return int(kept), &driver.Error{Op: call, Code: driver.ErrTooSmall, N: c.n, Need: kept,
+			Detail: fmt.Sprintf("dst has %d elements, %d are needed", len(dst), kept)}
 	}
 	return int(kept), nil
 }
@@ -340,7 +347,7 @@ func selectBuffers[T Number, F Flag](call string, s *Stream, dst *Buffer[T], cou
 // check reports arguments that do not go together.
 func (c *compaction) check(call string, dst, src, flags, count span) error {
 	if c.unknown != 0 {
-		return driver.Errorf(call, driver.ErrInvalidValue, "comparison %d", c.unknown)
+		return c.unknown.unknown(call)
 	}
 	if c.criterion == byFlag && flags.size != c.n {
 		return driver.Errorf(call, driver.ErrLength, "src has %d elements, flags %d", c.n, flags.size)

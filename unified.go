@@ -58,7 +58,7 @@ func UnifiedDiff(ctx context.Context, rt *Runtime, w io.Writer, a, b string, opt
 		return false, driver.Errorf(call, driver.ErrNil, "writer")
 	}
 	if u.context < 0 {
-		return false, driver.Errorf(call, driver.ErrInvalidValue, "%d lines of context", u.context)
+		return false, driver.Errorf(call, driver.ErrInvalidValue, "%d lines of context; at least 0", u.context)
 	}
 	u.a, u.b = splitLines(a), splitLines(b)
 	edits, err := diffLines(ctx, call, rt, u.a, u.b)

@@ -16,7 +16,7 @@ type backend struct{}
 
 func (backend) Load(img driver.Image, space *hostdev.Space) (hostdev.Module, error) {
 	if len(img.Twins) == 0 {
-		return nil, driver.Errorf("Load", driver.ErrInvalidImage, "%s has no Go twins, which is what the cpu device runs", img.Name)
+		return nil, driver.Errorf("Load", driver.ErrInvalidImage, "%s has no Go twins, which is what the cpu device runs: give them by ptxrun.WithTwin, or open \"emu\", which runs PTX", img.Name)
 	}
 	m := make(module, len(img.Twins))
 	for name, twin := range img.Twins {

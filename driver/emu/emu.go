@@ -150,7 +150,7 @@ func Open(opts ...Option) (driver.Device, error) {
 	}
 	shared, ok := sharedPerBlock[o.capability]
 	if !ok {
-		return nil, driver.Errorf("Open", driver.ErrInvalidValue, "a compute capability of %d", o.capability)
+		return nil, driver.Errorf("Open", driver.ErrInvalidValue, "a compute capability of %d; known are 70, 80 and 90", o.capability)
 	}
 	if o.workers < 1 || o.patience < 0 {
 		return nil, driver.Errorf("Open", driver.ErrInvalidValue, "%d workers, a patience of %v", o.workers, o.patience)
