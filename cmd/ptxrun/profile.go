@@ -86,7 +86,7 @@ func (c *emuProfileCmd) write(out io.Writer, p *emu.Profile) error {
 func accessText(a emu.Access) string {
 	text := fmt.Sprintf("%d bytes", a.Bytes)
 	if a.Sectors > 0 {
-		text += fmt.Sprintf(", %.1f sectors a request, %.0f%% of them used", a.SectorsPerRequest(), 100*ratio(a.Bytes, 32*a.Sectors))
+		text += fmt.Sprintf(", %.1f sectors a request, %.0f%% of them used", a.SectorsPerRequest(), 100*ratio(a.Used, 32*a.Sectors))
 	}
 	if a.Conflicts > 0 {
 		text += fmt.Sprintf(", %d bank conflicts", a.Conflicts)

@@ -75,6 +75,7 @@ type Access struct {
 	Requests  uint64 // warp instructions
 	Bytes     uint64 // that threads asked for
 	Sectors   uint64 // of 32 bytes that the requests touched, in global memory
+	Used      uint64 // bytes of the sectors that any thread of the request asked for
 	Conflicts uint64 // extra rounds because of bank conflicts, in shared memory
 }
 
@@ -82,6 +83,7 @@ func (a *Access) add(o Access) {
 	a.Requests += o.Requests
 	a.Bytes += o.Bytes
 	a.Sectors += o.Sectors
+	a.Used += o.Used
 	a.Conflicts += o.Conflicts
 }
 
@@ -172,22 +174,28 @@ func (c *counts) traffic(w *warp, m *memory, pc int32, v *view, a access) {
 	n.Bytes += size * uint64(bits.OnesCount32(w.mask))
 	switch v.space {
 	case spaceGlobal:
-		n.Sectors += sectors(w, size)
+		touched, used := sectors(w, size)
+		n.Sectors += touched
+		n.Used += used
 	case spaceShared:
 		n.Conflicts += conflicts(w, v.first, size)
 	}
 }
 
-// sectors counts the pieces of 32 bytes that the masked lanes touch.
-func sectors(w *warp, size uint64) uint64 {
-	seen := make([]uint64, 0, 64)
+// sectors counts the pieces of 32 bytes that the masked lanes touch, and their
+// bytes that lanes ask for: accesses are aligned to their size, so two are of the
+// same bytes or of none in common.
+func sectors(w *warp, size uint64) (touched, used uint64) {
+	seen, asked := make([]uint64, 0, 64), make([]uint64, 0, 32)
 	w.active(func(lane int) {
+		asked = append(asked, w.addr[lane])
 		for s := w.addr[lane] / 32; s <= (w.addr[lane]+size-1)/32; s++ {
 			seen = append(seen, s)
 		}
 	})
 	slices.Sort(seen)
-	return uint64(len(slices.Compact(seen)))
+	slices.Sort(asked)
+	return uint64(len(slices.Compact(seen))), size * uint64(len(slices.Compact(asked)))
 }
 
 // conflicts counts the rounds beyond the first that a request to shared memory

@@ -56,9 +56,9 @@ func TestProfile(t *testing.T) {
 	require.Equal(t, emu.Count{Warps: 3 * 13, Threads: 3 * (12*32 + 8)}, got.Total())
 	require.Equal(t, emu.Count{Warps: 3 * 4, Threads: 3 * 4 * 32}, got.Classes[emu.ClassInteger])
 	require.Equal(t, emu.Count{Warps: 3, Threads: 3 * 8}, got.Classes[emu.ClassAtomic])
-	require.Equal(t, emu.Access{Requests: 3, Bytes: 3 * 128, Sectors: 3 * 4}, got.Global.Loads)
+	require.Equal(t, emu.Access{Requests: 3, Bytes: 3 * 128, Sectors: 3 * 4, Used: 3 * 128}, got.Global.Loads)
 	require.InDelta(t, 4, got.Global.Loads.SectorsPerRequest(), 0)
-	require.Equal(t, emu.Access{Requests: 3, Bytes: 3 * 32, Sectors: 3}, got.Global.Atomics)
+	require.Equal(t, emu.Access{Requests: 3, Bytes: 3 * 32, Sectors: 3, Used: 3 * 32}, got.Global.Atomics)
 	require.Equal(t, emu.Access{Requests: 3, Bytes: 3 * 128}, got.Shared.Stores)
 	load := got.Lines[5]
 	require.Equal(t, "ld.global.u32", load.Instruction)
@@ -69,13 +69,13 @@ func TestProfile(t *testing.T) {
 	d.ResetProfile()
 	r.run(k, driver.D1(1), driver.D1(32), 0, p, 128)
 	got = d.Profile()[0]
-	require.Equal(t, emu.Access{Requests: 1, Bytes: 128, Sectors: 32}, got.Global.Loads)
+	require.Equal(t, emu.Access{Requests: 1, Bytes: 128, Sectors: 32, Used: 128}, got.Global.Loads)
 	require.Equal(t, emu.Access{Requests: 1, Bytes: 128, Conflicts: 31}, got.Shared.Stores)
 
 	// All lanes at one word: a single sector, and no conflict.
 	d.ResetProfile()
 	r.run(k, driver.D1(1), driver.D1(32), 0, p, 0)
 	got = d.Profile()[0]
-	require.Equal(t, uint64(1), got.Global.Loads.Sectors)
+	require.Equal(t, emu.Access{Requests: 1, Bytes: 128, Sectors: 1, Used: 4}, got.Global.Loads)
 	require.Zero(t, got.Shared.Stores.Conflicts)
 }
