@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/ptxrun/ptxrun"
 	"github.com/ptxrun/ptxrun/rlefile"
 )
@@ -21,9 +23,13 @@ type catCmd struct {
 // byteRange is from its first offset up to its second, -1 for the end.
 type byteRange struct{ from, to int64 }
 
-// UnmarshalText parses a flag's value.
-func (r *byteRange) UnmarshalText(text []byte) error {
-	from, to, ok := strings.Cut(string(text), ":")
+// Decode parses a flag's value.
+func (r *byteRange) Decode(ctx *kong.DecodeContext) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("FROM:TO", &text); err != nil {
+		return err
+	}
+	from, to, ok := strings.Cut(text, ":")
 	if !ok {
 		return fmt.Errorf("%q is not FROM:TO", text)
 	}
@@ -47,6 +53,13 @@ func (r *byteRange) UnmarshalText(text []byte) error {
 	return nil
 }
 
+func (r byteRange) String() string {
+	if r.to < 0 {
+		return fmt.Sprintf("%d:", r.from)
+	}
+	return fmt.Sprintf("%d:%d", r.from, r.to)
+}
+
 func (c *catCmd) Run(s *session) error {
 	in, err := s.openInput(c.Input)
 	if err != nil {
@@ -55,15 +68,15 @@ func (c *catCmd) Run(s *session) error {
 	defer in.Close()
 	file, ok := in.Reader.(io.ReaderAt)
 	if !ok || in.size < 0 {
-		return usagef("%s is no file that can be read from any place; use decompress", c.Input)
+		return usagef("%s is a pipe or the like, cat needs a file; decompress does not", c.Input)
 	}
-	return s.onDevice(func(rt *ptxrun.Runtime) error {
+	return in.blamed(s.onDevice(func(rt *ptxrun.Runtime) error {
 		f, err := rlefile.Open(s.ctx, rt, file, in.size)
 		if err != nil {
 			return err
 		}
 		return errors.Join(s.writeTo(c.Output, c.Force, func(w io.Writer) error { return c.copy(s, w, f) }), f.Close())
-	})
+	}))
 }
 
 // copy writes the range of f.
@@ -73,7 +86,7 @@ func (c *catCmd) copy(s *session, w io.Writer, f *rlefile.File) error {
 		to = f.Size()
 	}
 	if from > f.Size() || to > f.Size() {
-		return usagef("%s holds %d bytes", c.Input, f.Size())
+		return usagef("--range %v is beyond the end: %s holds %d bytes", c.Range, c.Input, f.Size())
 	}
 	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		return err

@@ -111,6 +111,9 @@ func (r *infoReport) writeText(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if r.Chosen == "" {
+		return nil
+	}
 	_, err := fmt.Fprintln(w, "\n* is what commands use; --device or PTXRUN_DEVICE chooses another.")
 	return err
 }

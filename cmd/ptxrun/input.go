@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
+
+	"github.com/ptxrun/ptxrun/driver"
 )
 
 // input is a named file or standard input.
 type input struct {
 	io.Reader
+	name string
 	file *os.File // to close
 	size int64    // -1 if it cannot be known
 }
@@ -20,6 +24,22 @@ func (in *input) Close() error {
 	return in.file.Close()
 }
 
+// corruptError says which input is corrupt.
+type corruptError struct {
+	name string
+	error
+}
+
+func (e corruptError) Unwrap() error { return e.error }
+
+// blamed is err with the input's name, if that is what is wrong.
+func (in *input) blamed(err error) error {
+	if errors.Is(err, driver.ErrCorrupt) {
+		return corruptError{in.name, err}
+	}
+	return err
+}
+
 // openInput opens the file name, "-" for standard input.
 func (s *session) openInput(name string) (*input, error) {
 	if name != "-" {
@@ -27,21 +47,21 @@ func (s *session) openInput(name string) (*input, error) {
 		if err != nil {
 			return nil, err
 		}
-		in := s.fromFile(f)
+		in := s.fromFile(name, f)
 		in.file = f
 		return in, nil
 	}
 	if f, ok := s.stdin.(*os.File); ok {
-		return s.fromFile(f), nil
+		return s.fromFile(name, f), nil
 	}
-	return &input{Reader: &interruptible{ctx: s.ctx, r: s.stdin}, size: -1}, nil
+	return &input{name: name, Reader: &interruptible{ctx: s.ctx, r: s.stdin}, size: -1}, nil
 }
 
-func (s *session) fromFile(f *os.File) *input {
+func (s *session) fromFile(name string, f *os.File) *input {
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-		return &input{Reader: f, size: info.Size()}
+		return &input{name: name, Reader: f, size: info.Size()}
 	}
-	return &input{Reader: &interruptible{ctx: s.ctx, r: f}, size: -1}
+	return &input{name: name, Reader: &interruptible{ctx: s.ctx, r: f}, size: -1}
 }
 
 // interruptible is a reader of a pipe or terminal whose Read returns when ctx is

@@ -67,7 +67,11 @@ func rawSource[T any](r io.Reader) source[T] {
 			return 0, err
 		}
 		if n%size != 0 {
-			return 0, driver.Errorf("scan", driver.ErrCorrupt, "the input ends %d bytes into a number of %d bytes", n%size, size)
+			hint := ""
+			if strings.Trim(string(buf[:n]), "0123456789+-.eE \t\r\n") == "" {
+				hint = "; is it text (--from text)?"
+			}
+			return 0, driver.Errorf("scan", driver.ErrCorrupt, "the input ends %d bytes into a number of %d bytes%s", n%size, size, hint)
 		}
 		_, err = binary.Decode(buf[:n], binary.LittleEndian, dst[:n/size])
 		return n / size, err

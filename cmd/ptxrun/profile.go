@@ -11,7 +11,7 @@ import (
 )
 
 type emuProfileCmd struct {
-	Capability int      `default:"90" placeholder:"NN" help:"Compute capability of the emulated GPU, times ten: 70, 80 or 90. It decides which kernels run."`
+	Capability int      `enum:"70,80,90" default:"90" placeholder:"NN" help:"Compute capability of the emulated GPU, times ten: ${enum}. It decides which kernels run."`
 	Lines      bool     `help:"List every instruction that accessed memory, by its line in the PTX."`
 	Command    []string `arg:"" passthrough:"" help:"The command to run, with its arguments: scan --type u32 numbers.bin -o sums.bin"`
 }

@@ -29,6 +29,6 @@ func TestEmuProfile(t *testing.T) {
 
 	requireFailed(t, invoke(nil, "emu-profile", "version"), exitUsage, "version launches no kernel")
 	requireFailed(t, invoke(nil, "emu-profile"), exitUsage, "<command>")
-	requireFailed(t, invoke(nil, "emu-profile", "--capability", "11", "lcs", textFirst, textFinal), exitNoDevice, "11")
+	requireFailed(t, invoke(nil, "emu-profile", "--capability", "11", "lcs", textFirst, textFinal), exitUsage, "must be one of")
 	requireFailed(t, invoke(nil, "emu-profile", "lcs", textFirst, "nowhere"), exitFailed, "nowhere")
 }

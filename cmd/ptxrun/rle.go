@@ -58,7 +58,7 @@ func (c *decompressCmd) Run(s *session) error {
 	if output == "" {
 		name, ok := strings.CutSuffix(c.Input, rleSuffix)
 		if c.Input != "-" && (!ok || name == "") {
-			return usagef("%s has no name without %s; use -o", c.Input, rleSuffix)
+			return usagef("%s is not NAME%s; name the output by -o", c.Input, rleSuffix)
 		}
 		output = name
 	}
@@ -79,11 +79,11 @@ func (s *session) filter(from, to string, force bool, what string, f func(rt *pt
 		return err
 	}
 	defer in.Close()
-	return s.onDevice(func(rt *ptxrun.Runtime) error {
+	return in.blamed(s.onDevice(func(rt *ptxrun.Runtime) error {
 		return s.writeTo(to, force, func(w io.Writer) error {
 			r, stop := s.progress(in.Reader, in.size, what)
 			defer stop()
 			return f(rt, w, r)
 		})
-	})
+	}))
 }

@@ -44,7 +44,7 @@ const (
 )
 
 type cli struct {
-	Device      string           `env:"PTXRUN_DEVICE" placeholder:"NAME" help:"auto, cuda, cuda:N, cpu or emu. The default, auto, is the first GPU if there is one, else cpu."`
+	Device      string           `placeholder:"NAME" help:"auto, cuda, cuda:N, cpu or emu. Without it PTXRUN_DEVICE chooses, else it is auto, the first GPU if there is one, else cpu."`
 	Quiet       bool             `short:"q" help:"Show no progress."`
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version and stop."`
 
@@ -113,7 +113,7 @@ func (s *session) execute(args []string, options ...kong.Option) error {
 	parser, err := kong.New(&c, append([]kong.Option{
 		kong.Name("ptxrun"),
 		kong.Description(description),
-		kong.Vars{"version": version()},
+		kong.Vars{"version": "ptxrun " + version()},
 		kong.Writers(s.stdout, s.stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Help(help),
@@ -131,10 +131,30 @@ func (s *session) execute(args []string, options ...kong.Option) error {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		return err
+		return parseError(err)
 	}
 	s.device, s.quiet = c.Device, c.Quiet
 	return command.Run(s)
+}
+
+// parseError is kong's error, which calls a command that there is not an argument.
+func parseError(err error) error {
+	parse, ok := errors.AsType[*kong.ParseError](err)
+	name, unexpected := strings.CutPrefix(err.Error(), "unexpected argument ")
+	if !ok || !unexpected {
+		return err
+	}
+	at := parse.Context.Model.Node
+	if command := parse.Context.Selected(); command != nil {
+		at = command
+	}
+	if len(at.Children) == 0 {
+		return err
+	}
+	if strings.HasSuffix(name, "?") {
+		return usagef("unknown command %s", name) // with what was meant
+	}
+	return usagef("unknown command %s; %s --help lists them", name, at.FullPath())
 }
 
 // usageError is a wrong use that kong cannot see.
@@ -194,6 +214,8 @@ func plain(err error) string {
 		return oneLine(e.Message())
 	case deviceError:
 		return reason(e.error)
+	case corruptError:
+		return e.name + ": " + reason(e.error)
 	case troubleError:
 		return plain(e.error)
 	case interface{ Unwrap() []error }:

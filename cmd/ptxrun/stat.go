@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unsafe"
@@ -16,11 +17,18 @@ import (
 
 type statCmd struct {
 	Input string `arg:"" help:"File to look at: an .rle file, or data that might become one."`
-	Width int    `enum:"0,1,2,4,8" default:"0" placeholder:"BYTES" help:"Bytes of the elements that runs are made of: 1, 2, 4 or 8. By default 1, or that of the .rle file."`
+	Width *int   `placeholder:"BYTES" help:"Bytes of the elements that runs are made of: 1, 2, 4 or 8. By default 1, or that of the .rle file."`
 }
 
 func (c *statCmd) Help() string {
 	return `Tells how many runs there are, their distribution by length, and how large the data is as an .rle file. An .rle file is verified as well.`
+}
+
+func (c *statCmd) Validate() error {
+	if c.Width != nil && !slices.Contains([]int{1, 2, 4, 8}, *c.Width) {
+		return usagef("--width must be one of 1, 2, 4, 8 but is %d", *c.Width)
+	}
+	return nil
 }
 
 func (c *statCmd) Run(s *session) error {
@@ -29,7 +37,7 @@ func (c *statCmd) Run(s *session) error {
 		return err
 	}
 	defer in.Close()
-	return s.onDevice(func(rt *ptxrun.Runtime) error {
+	return in.blamed(s.onDevice(func(rt *ptxrun.Runtime) error {
 		r, stop := s.progress(in.Reader, in.size, "reading")
 		defer stop()
 		d, err := c.measure(s, rt, r)
@@ -38,7 +46,7 @@ func (c *statCmd) Run(s *session) error {
 		}
 		stop()
 		return d.write(s.stdout, c.Input)
-	})
+	}))
 }
 
 // measure reads all of r.
@@ -49,9 +57,9 @@ func (c *statCmd) measure(s *session, rt *ptxrun.Runtime, r io.Reader) (*distrib
 		if err != nil {
 			return nil, err
 		}
-		width := c.Width
-		if width == 0 {
-			width = z.Width()
+		width := z.Width()
+		if c.Width != nil {
+			width = *c.Width
 		}
 		d, err := distributionOf(s, rt, z, width)
 		if err = errors.Join(err, z.Close()); err != nil {
@@ -60,7 +68,10 @@ func (c *statCmd) measure(s *session, rt *ptxrun.Runtime, r io.Reader) (*distrib
 		d.encoded = z.Stats().Encoded
 		return d, nil
 	}
-	width := max(1, c.Width)
+	width := 1
+	if c.Width != nil {
+		width = *c.Width
+	}
 	z, err := rlefile.NewWriter(s.ctx, rt, io.Discard, width)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ type Options struct {
 	Command  string   // what the output's first line names as its maker
 }
 
-const op = "ptx build"
+const op = "ptx"
 
 // ptxVersions are the lowest PTX versions that know each target, so that every
 // driver which knows the GPU loads the output. sm_90 takes the first that has
