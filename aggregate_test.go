@@ -2,7 +2,6 @@ package ptxrun
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -469,65 +468,4 @@ func BenchmarkAggregatorLaunch(b *testing.B) {
 		}
 	}
 	closeAll(b, a, m, rt)
-}
-
-func ExampleRuntime_Aggregate() {
-	rt, err := Open(WithDevice("emu"))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer rt.Close()
-	text, err := os.ReadFile("ptx/aggregate/testdata/children.ptx")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	m, err := rt.LoadModule(text)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer m.Close()
-	k, err := m.Kernel("added") // added(uint32_t *out, uint32_t n, uint32_t by)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	a, err := rt.Aggregate(k)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer a.Close()
-	s, err := NewStream(rt)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer s.Close()
-	b, err := NewBufferFrom(s, make([]uint32, 8))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer b.Free()
-	for i := range uint32(3) { // three launches, made as one
-		c := driver.Config{Grid: driver.D1(1), Block: driver.D1(i + 1)}
-		if _, err := a.Launch(c, b.Ptr()+driver.Ptr(4*2*i), i+1, 10*(i+1)); err != nil {
-			fmt.Println(err)
-			return
-		}
-	}
-	if err := a.Flush(context.Background()); err != nil {
-		fmt.Println(err)
-		return
-	}
-	got := make([]uint32, 8)
-	if err := b.CopyTo(s, got); err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(got)
-	// Output: [10 0 20 20 30 30 30 0]
 }
