@@ -17,7 +17,7 @@
 //
 // [Runtime.LoadModule] loads PTX and [Stream.Launch] launches its kernels.
 // [Runtime.Aggregate] turns many launches of one kernel into few; the kernel's source
-// is not needed for it.
+// is not needed for it. The processor runs the Go forms that [WithTwin] gives.
 //
 // # Devices
 //
@@ -39,5 +39,6 @@
 //
 //	if errors.Is(err, driver.ErrOutOfMemory) { … }
 //
-// A call that fails has written nothing to its output.
+// A call that fails has written nothing to its output. A nil slice is an empty one,
+// but for the batches of [LCSMatrix], [LCSPairs] and [LCSBest], where nil is ErrNil.
 package ptxrun

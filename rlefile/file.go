@@ -195,7 +195,7 @@ func (f *File) beginFrame(ctx context.Context, s *slot, number int64) error {
 // ReadAt implements [io.ReaderAt]. The frames of a p that has several are read and
 // decoded at the same time.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
-	if err := f.p.rt.Hold(); err != nil {
+	if err := hold(f.p.rt); err != nil {
 		return 0, err
 	}
 	defer f.p.rt.Release()
@@ -418,7 +418,7 @@ func (f *File) begin() error {
 	if f.closed {
 		return driver.Errorf("rlefile", driver.ErrClosed, "file")
 	}
-	return f.p.rt.Hold()
+	return hold(f.p.rt)
 }
 
 // next returns the bytes from the position to the end of its frame.

@@ -51,7 +51,7 @@ func configOf(rt *ptxrun.Runtime, below any, name string, buffers int, opts []Op
 		return c, driver.Errorf("rlefile", driver.ErrInvalidValue, "frames of %d bytes; %d to %d in steps of 8 are possible", c.frame, MinFrame, MaxFrame)
 	}
 	if c.buffers < 1 {
-		return c, driver.Errorf("rlefile", driver.ErrInvalidValue, "%d buffers", c.buffers)
+		return c, driver.Errorf("rlefile", driver.ErrInvalidValue, "%d buffers; at least 1", c.buffers)
 	}
 	if below == nil {
 		return c, driver.Errorf("rlefile", driver.ErrNil, "%s", name)
@@ -93,7 +93,16 @@ func begin(ctx context.Context, rt *ptxrun.Runtime) error {
 	if ctx == nil {
 		return driver.Errorf("rlefile", driver.ErrNil, "context")
 	}
-	return rt.Hold()
+	return hold(rt)
+}
+
+// hold is the runtime's Hold, with the package in the error's place of the call.
+func hold(rt *ptxrun.Runtime) error {
+	err := rt.Hold()
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		return driver.Errorf("rlefile", e.Code, "%s", e.Detail)
+	}
+	return err
 }
 
 // slot returns a slot without a frame, or nil if all have one.
@@ -172,7 +181,7 @@ func (p *pipeline) work() {
 }
 
 func (p *pipeline) do(f step) error {
-	if err := p.rt.Hold(); err != nil {
+	if err := hold(p.rt); err != nil {
 		return err
 	}
 	defer p.rt.Release()

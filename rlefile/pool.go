@@ -22,7 +22,7 @@ type Pool struct {
 // NewPool returns an empty pool for rt. Close it before rt. Errors: ErrNil,
 // ErrClosed.
 func NewPool(rt *ptxrun.Runtime) (*Pool, error) {
-	if err := rt.Hold(); err != nil {
+	if err := hold(rt); err != nil {
 		return nil, err
 	}
 	defer rt.Release()

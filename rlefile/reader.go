@@ -147,7 +147,7 @@ func (z *Reader) begin() error {
 	if z.closed {
 		return driver.Errorf("rlefile", driver.ErrClosed, "reader")
 	}
-	return z.p.rt.Hold()
+	return hold(z.p.rt)
 }
 
 // next makes cur a frame with bytes left.

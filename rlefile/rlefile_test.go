@@ -438,6 +438,9 @@ func TestArguments(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrNil)
 	_, err = NewWriter(ctx, rt, &file, 1, nil)
 	require.ErrorIs(t, err, driver.ErrNil)
+	require.ErrorContains(t, err, "rlefile: nil argument: option")
+	_, err = new(Writer).Write([]byte{1})
+	require.ErrorIs(t, err, driver.ErrNil)
 	_, err = NewReader(nil, rt, &file) //nolint:staticcheck // what is tested
 	require.ErrorIs(t, err, driver.ErrNil)
 	_, err = NewReader(ctx, rt, nil)
@@ -479,6 +482,15 @@ func TestErrorsFromBelow(t *testing.T) {
 		_, _, err = decompress(rt, io.MultiReader(bytes.NewReader(file[:n]), iotest.ErrReader(errDisk)))
 		require.ErrorIs(t, err, errDisk, "after %d bytes", n)
 	}
+}
+
+// A reader that holds less than it was said to is told apart from a damaged file.
+func TestOpenBehindTheEnd(t *testing.T) {
+	rt := openDevice(t)
+	_, file := sample(t, rt)
+	_, err := Open(context.Background(), rt, bytes.NewReader(file), int64(len(file))+10)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.ErrorContains(t, err, fmt.Sprintf("rlefile: the reader ends at byte %d, not behind %d:", len(file), len(file)+10))
 }
 
 func TestWriteAfterClose(t *testing.T) {
@@ -584,6 +596,7 @@ func TestClosedRuntime(t *testing.T) {
 	require.NoError(t, f.Close())
 	_, _, err = decompress(rt, bytes.NewReader(file))
 	require.ErrorIs(t, err, driver.ErrClosed)
+	require.ErrorContains(t, err, "rlefile: closed: runtime")
 }
 
 func TestLengths(t *testing.T) {

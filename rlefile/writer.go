@@ -2,6 +2,7 @@ package rlefile
 
 import (
 	"context"
+	"fmt"
 	"hash/crc32"
 	"io"
 
@@ -273,7 +274,7 @@ func readAt(r io.ReaderAt, b []byte, at int64) error {
 	case n == len(b):
 		return nil
 	case err == io.EOF || err == nil:
-		return io.ErrUnexpectedEOF
+		return fmt.Errorf("rlefile: the reader ends at byte %d, not behind %d: %w", at+int64(n), at+int64(len(b)), io.ErrUnexpectedEOF)
 	}
 	return err
 }
@@ -358,10 +359,13 @@ func (z *Writer) begin() error {
 	if z.err != nil {
 		return z.err
 	}
+	if z.p.ctx == nil {
+		return driver.Errorf("rlefile", driver.ErrNil, "a zero Writer, not one of NewWriter")
+	}
 	if err := z.p.ctx.Err(); err != nil {
 		return z.fail(err)
 	}
-	return z.p.rt.Hold()
+	return hold(z.p.rt)
 }
 
 // fail keeps the first failure.
