@@ -67,11 +67,12 @@ type aggregateConfig struct {
 // AggregateOption changes what [Runtime.Aggregate] does.
 type AggregateOption func(*aggregateConfig)
 
-// WithFlushCount flushes when that many children are recorded. The default is 8192.
+// WithFlushCount flushes when that many children are recorded, 1 to 2^31-1. The
+// default is 8192.
 func WithFlushCount(n int) AggregateOption { return func(c *aggregateConfig) { c.count = n } }
 
-// WithFlushBytes flushes when arguments and configurations take that many bytes.
-// The default is 1 MiB.
+// WithFlushBytes flushes when arguments and configurations take that many bytes, 1 or
+// more. The default is 1 MiB.
 func WithFlushBytes(n int64) AggregateOption { return func(c *aggregateConfig) { c.bytes = n } }
 
 // WithFlushAfter flushes when the oldest child was recorded that long ago. The
@@ -79,7 +80,7 @@ func WithFlushBytes(n int64) AggregateOption { return func(c *aggregateConfig) {
 func WithFlushAfter(d time.Duration) AggregateOption { return func(c *aggregateConfig) { c.after = d } }
 
 // WithFlushesInFlight bounds the flushes that run at a time. A Launch that makes
-// one flush too many waits for one to end. The default is 4.
+// one flush too many waits for one to end. n is 1 or more, by default 4.
 func WithFlushesInFlight(n int) AggregateOption { return func(c *aggregateConfig) { c.inFlight = n } }
 
 // WithCoarsening gives each block of an aggregated launch about n blocks of
@@ -87,6 +88,26 @@ func WithFlushesInFlight(n int) AggregateOption { return func(c *aggregateConfig
 // little. The kernel must have no barriers and no shared memory, and its module no
 // variables in global memory.
 func WithCoarsening(n int) AggregateOption { return func(c *aggregateConfig) { c.coarse = n } }
+
+// check names the option that makes no sense.
+func (c *aggregateConfig) check(op string) error {
+	refuse := func(format string, args ...any) error {
+		return driver.Errorf(op, driver.ErrInvalidValue, format, args...)
+	}
+	switch {
+	case c.count < 1 || c.count > maxChildren:
+		return refuse("WithFlushCount(%d); it is from 1 to %d", c.count, maxChildren)
+	case c.bytes < 1:
+		return refuse("WithFlushBytes(%d); it is 1 or more", c.bytes)
+	case c.after < 0:
+		return refuse("WithFlushAfter(%v); it is 0 or more", c.after)
+	case c.inFlight < 1:
+		return refuse("WithFlushesInFlight(%d); it is 1 or more", c.inFlight)
+	case c.coarse < 1 || c.coarse > maxCoarse:
+		return refuse("WithCoarsening(%d); it is from 1 to %d", c.coarse, maxCoarse)
+	}
+	return nil
+}
 
 // Aggregate makes an aggregator of a kernel. Rewriting the PTX is cached by its
 // content for as long as the runtime is open.
@@ -98,7 +119,7 @@ func WithCoarsening(n int) AggregateOption { return func(c *aggregateConfig) { c
 // was not loaded [WithAggregated]; ErrInvalidValue for options that make no sense; ErrNil,
 // ErrClosed, ErrWrongDevice, and those of loading.
 func (rt *Runtime) Aggregate(k *Kernel, opts ...AggregateOption) (*Aggregator, error) {
-	const op = "Aggregate"
+	const op = "Runtime.Aggregate"
 	if err := rt.begin(op); err != nil {
 		return nil, err
 	}
@@ -116,12 +137,8 @@ func (rt *Runtime) Aggregate(k *Kernel, opts ...AggregateOption) (*Aggregator, e
 		}
 		o(&c)
 	}
-	if c.count < 1 || c.count > maxChildren || c.bytes < 1 || c.after < 0 || c.inFlight < 1 {
-		return nil, driver.Errorf(op, driver.ErrInvalidValue, "a flush of %d children or %d bytes, after %v, %d in flight",
-			c.count, c.bytes, c.after, c.inFlight)
-	}
-	if c.coarse < 1 || c.coarse > maxCoarse {
-		return nil, driver.Errorf(op, driver.ErrInvalidValue, "coarsening by %d; it is from 1 to %d", c.coarse, maxCoarse)
+	if err := c.check(op); err != nil {
+		return nil, err
 	}
 	launch, mod, err := k.m.aggregated(k.Name(), c.coarse > 1)
 	if err != nil {

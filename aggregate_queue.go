@@ -104,7 +104,7 @@ func (a *Aggregator) NewQueue(capacity int) (*Queue, error) {
 	}
 	defer a.running.Done()
 	if capacity < 1 || capacity > maxChildren {
-		return nil, driver.Errorf(op, driver.ErrInvalidValue, "a capacity of %d", capacity)
+		return nil, driver.Errorf(op, driver.ErrInvalidValue, "a capacity of %d; it is from 1 to %d", capacity, maxChildren)
 	}
 	if !a.launch.entry.Ahead {
 		return nil, driver.Errorf(op, driver.ErrNotSupported, "kernel %s is compiled for an architecture before sm_70", a.kernel.Name())

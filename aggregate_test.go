@@ -289,10 +289,14 @@ func TestBadChildrenAreRefusedAlone(t *testing.T) {
 			require.NoError(t, a.Flush(context.Background()))
 			require.NoError(t, after.Wait(context.Background()))
 		}
-		for _, o := range []AggregateOption{WithFlushCount(0), WithFlushBytes(0), WithFlushAfter(-1), WithFlushesInFlight(0),
-			WithCoarsening(0), WithCoarsening(-1), WithCoarsening(math.MaxInt32 + 1), WithCoarsening(math.MaxInt)} {
+		for says, o := range map[string]AggregateOption{
+			"WithFlushCount(0);": WithFlushCount(0), "WithFlushBytes(-2);": WithFlushBytes(-2), "WithFlushAfter(-1ms);": WithFlushAfter(-time.Millisecond),
+			"WithFlushesInFlight(0);": WithFlushesInFlight(0), "WithCoarsening(0);": WithCoarsening(0), "WithCoarsening(-1);": WithCoarsening(-1),
+			"WithCoarsening(2147483648);": WithCoarsening(math.MaxInt32 + 1), "WithCoarsening(9223372036854775807);": WithCoarsening(math.MaxInt),
+		} {
 			_, err = rt.Aggregate(k, o)
 			require.ErrorIs(t, err, driver.ErrInvalidValue)
+			require.ErrorContains(t, err, says)
 		}
 		for _, none := range []*Kernel{nil, {}} {
 			_, err = rt.Aggregate(none)
