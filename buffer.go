@@ -153,7 +153,7 @@ func (b *Buffer[T]) CopyFrom(s *Stream, src []T) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.s.CopyToDevice(b.ptr, bytesOf(src))
+	return named(op, s.s.CopyToDevice(b.ptr, bytesOf(src)))
 }
 
 // CopyTo waits for the stream's earlier work and copies the buffer into dst, of
@@ -176,9 +176,9 @@ func (b *Buffer[T]) CopyTo(s *Stream, dst []T) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.s.CopyToHost(bytesOf(dst), b.ptr); err != nil {
-		return err
+		return named(op, err)
 	}
-	return s.s.Synchronize()
+	return named(op, s.s.Synchronize())
 }
 
 // check reports why the buffer, called name in the message, cannot be used on

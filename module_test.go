@@ -16,6 +16,7 @@ func TestLoadModuleTwins(t *testing.T) {
 .func helper() { ret; }
 .visible .entry halve() { ret; }
 .visible .entry twice() { ret; }
+.visible .entry trap() { trap; }
 `
 	twin := func(*driver.TwinLaunch) error { return nil }
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
@@ -25,7 +26,7 @@ func TestLoadModuleTwins(t *testing.T) {
 			code driver.Code
 			says string
 		}{
-			{text, []ModuleOption{WithTwin("halv", twin)}, driver.ErrNotFound, "WithTwin: no entry halv; PTX has halve, twice"},
+			{text, []ModuleOption{WithTwin("halv", twin)}, driver.ErrNotFound, "WithTwin: no entry halv; PTX has halve, twice, trap"},
 			{text, []ModuleOption{WithTwin("helper", twin), WithModuleName("m")}, driver.ErrNotFound, "no entry helper; m has halve"},
 			{text, []ModuleOption{WithTwin("halve", nil)}, driver.ErrNil, "the twin of halve"},
 			{"", nil, driver.ErrNil, "Runtime.LoadModule: nil argument: PTX is empty"},
@@ -41,6 +42,15 @@ func TestLoadModuleTwins(t *testing.T) {
 		_, err = m.Kernel("third")
 		require.ErrorIs(t, err, driver.ErrNotFound)
 		require.ErrorContains(t, err, "no entry of that name in PTX")
+		if rt.Info().Kind == driver.KindEmu {
+			s, err := NewStream(rt)
+			require.NoError(t, err)
+			k, err := m.Kernel("trap")
+			require.NoError(t, err)
+			require.NoError(t, s.Launch(k, driver.Config{Grid: driver.D1(1), Block: driver.D1(1)}))
+			require.ErrorContains(t, s.Synchronize(), "Stream.Synchronize: a kernel failed: trap at line 7 of PTX")
+			require.NoError(t, s.Close())
+		}
 		_, err = m.Kernel("twice")
 		if rt.Info().Kind == driver.KindCPU {
 			require.ErrorIs(t, err, driver.ErrNotFound)

@@ -52,24 +52,26 @@ func NewStream(rt *Runtime) (*Stream, error) {
 // Synchronize blocks until everything given to the stream is complete, and
 // returns the error of what failed.
 func (s *Stream) Synchronize() error {
-	if err := s.begin("Stream.Synchronize"); err != nil {
+	const op = "Stream.Synchronize"
+	if err := s.begin(op); err != nil {
 		return err
 	}
 	defer s.end()
-	return s.s.Synchronize()
+	return named(op, s.s.Synchronize())
 }
 
 // Wait is Synchronize with a context: when ctx is done first it returns ctx's
 // error, and the work goes on.
 func (s *Stream) Wait(ctx context.Context) error {
+	const op = "Stream.Wait"
 	if ctx == nil {
-		return driver.Errorf("Stream.Wait", driver.ErrNil, "context")
+		return driver.Errorf(op, driver.ErrNil, "context")
 	}
-	if err := s.begin("Stream.Wait"); err != nil {
+	if err := s.begin(op); err != nil {
 		return err
 	}
 	defer s.end()
-	return s.wait(ctx)
+	return named(op, s.wait(ctx))
 }
 
 // Driver is the stream below, for callers that launch kernels of their own.
