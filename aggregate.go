@@ -228,7 +228,7 @@ var complete = func() chan struct{} {
 // The launch is complete when the Pending says so, and is made by a later flush:
 // when the recorded launches have become many or old, or when asked. What it reads
 // must be complete when Launch is called, and stay until it is. A launch of no
-// blocks is complete at once.
+// blocks, of driver.D1(0), is complete at once.
 //
 // A bad launch is refused here, alone: ErrArguments, ErrElementType,
 // ErrWrongDevice for its arguments; ErrInvalidValue for a grid or block that the
@@ -326,6 +326,8 @@ func (a *Aggregator) checkConfig(op string, c *driver.Config) error {
 		why = "the grid is larger than the device takes"
 	case c.Shared < 0 || c.Shared > a.launch.shared:
 		why = decimal(c.Shared) + " bytes of dynamic shared memory; the most is " + decimal(a.launch.shared)
+	case c.Grid.Y == 0 || c.Grid.Z == 0: // forgotten, unlike the 0 of D1
+		why = "the grid " + dims(c.Grid) + " has a zero: use driver.D1"
 	default:
 		return nil
 	}

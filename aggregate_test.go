@@ -257,6 +257,8 @@ func TestBadChildrenAreRefusedAlone(t *testing.T) {
 		bad(one, driver.ErrElementType, b, uint32(4), "x")
 		bad(driver.Config{Grid: driver.D1(1), Block: driver.D1(1025)}, driver.ErrInvalidValue, b, uint32(4), uint32(9))
 		bad(driver.Config{Grid: driver.D1(1), Block: driver.D1(0)}, driver.ErrInvalidValue, b, uint32(4), uint32(9))
+		bad(driver.Config{Block: driver.D1(1)}, driver.ErrInvalidValue, b, uint32(4), uint32(9))
+		bad(driver.Config{Grid: driver.Dim3{X: 1}, Block: driver.D1(1)}, driver.ErrInvalidValue, b, uint32(4), uint32(9))
 		bad(driver.Config{Grid: driver.Dim3{X: 1, Y: 65536, Z: 1}, Block: driver.D1(1)}, driver.ErrInvalidValue, b, uint32(4), uint32(9))
 		bad(driver.Config{Grid: driver.D1(1), Block: driver.D1(1), Shared: 1 << 30}, driver.ErrInvalidValue, b, uint32(4), uint32(9))
 		expired, cancel := context.WithCancel(context.Background())
