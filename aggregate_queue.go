@@ -453,7 +453,7 @@ func (q *Queue) look(s *Stream) (taken takenQueue, err error) {
 				return taken, err
 			}
 			if !complete {
-				time.Sleep(min(waited/8, time.Millisecond))
+				pause(waited)
 			}
 		}
 	}

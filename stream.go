@@ -204,8 +204,7 @@ func (s *Stream) wait(ctx context.Context) error {
 			runtime.Gosched()
 			continue
 		}
-		// Sleeping an eighth of the time waited bounds the delay to 12%.
-		time.Sleep(min(time.Since(start)/8, time.Millisecond))
+		pause(time.Since(start))
 	}
 }
 
