@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ptxrun/ptxrun"
 	"github.com/ptxrun/ptxrun/driver"
 	"github.com/ptxrun/ptxrun/driver/cpu"
 	"github.com/ptxrun/ptxrun/driver/emu"
@@ -60,62 +61,44 @@ func (r *rig) launchAll(k driver.Kernel, e *aggregate.Entry, configs []driver.Co
 }
 
 // TestAggregatedKernelsEqualTwins aggregates every kernel of the project, in
-// every variant, runs it as one launch of children of mixed sizes with the checks
-// for races and uninitialised memory, and compares each child's results with its
-// Go twin. None of the kernels is refused.
+// every variant, runs it as one launch of children of mixed sizes, and compares each
+// child's results with its Go twin: on the emulator with the checks for races and
+// uninitialised memory, and on the GPU where this build has one. None of the kernels
+// is refused.
 func TestAggregatedKernelsEqualTwins(t *testing.T) {
 	host, err := cpu.Open()
 	require.NoError(t, err)
 	twins := newRig(t, host)
 	t.Cleanup(twins.close)
+	var onGPU *rig
+	if d := gpu(t); d != nil {
+		onGPU = newRig(t, d)
+		t.Cleanup(onGPU.close)
+	}
 	kernels := 0
 	for _, target := range []int{70, 80, 90} {
 		plain := emulator(t, emu.WithCapability(target))
 		strict := emulator(t, emu.WithCapability(target), emu.WithRaceCheck(), emu.WithInitCheck())
 		for m, image := range modules(t, target) {
-			device := strict
+			devices := []*rig{strict}
 			if strings.HasPrefix(m.Name, "scan_") && !strings.HasSuffix(m.Name, "_sum_u32") || slices.ContainsFunc([]string{"_u8", "_u16", "_u64"}, func(t string) bool { return strings.HasSuffix(m.Name, t) }) {
-				device = plain
+				devices[0] = plain
+			}
+			if onGPU != nil && onGPU.dev.Info().Capability >= target {
+				devices = append(devices, onGPU)
 			}
 			for _, k := range m.Kernels {
 				if k.Target > target {
 					continue
 				}
 				kernels++
-				t.Run(fmt.Sprintf("sm_%d/%s", target, k.Name), func(t *testing.T) {
-					var children []crossing
-					var sizes []int64
-					for _, n := range []int64{33, 1, min(max(k.Tile, 64), 2048) + 1} {
-						if device == plain && n > 33 && len(children) > 0 {
-							continue // some kernels have nothing to do for few elements
-						}
-						for _, c := range crossings(m, k, n, 2) {
-							children, sizes = append(children, c), append(sizes, n)
-						}
-					}
-					var want [][][]byte
-					for _, c := range children {
-						out, err := c.launch(twins, twins.entry(image, k), k)
-						require.NoError(t, err)
-						want = append(want, out)
-					}
-					defer device.release()
-					kernel, e := device.aggregated(image.PTX, k.Name)
-					var configs []driver.Config
-					var args []*driver.Args
-					var at [][]driver.Ptr
-					for _, c := range children {
-						a, p := c.arguments(device)
-						args, at = append(args, a), append(at, p)
-						configs = append(configs, driver.Config{Grid: driver.D1(c.grid), Block: driver.D1(uint32(k.Block)), Shared: k.Shared})
-					}
-					device.launchAll(kernel, e, configs, args)
-					for i, c := range children {
-						require.Equal(t, want[i], c.results(device, at[i]), "child %d, n = %d", i, sizes[i])
-					}
-				})
+				for _, device := range devices {
+					t.Run(fmt.Sprintf("%s/sm_%d/%s", device.dev.Info().Kind, target, k.Name), func(t *testing.T) {
+						aggregatedEqualsTwin(t, m, k, image, twins, device, device == plain)
+					})
+				}
 			}
-			for _, r := range []*rig{twins, device} {
+			for _, r := range append(devices, twins) {
 				for name, loaded := range r.modules {
 					require.NoError(t, loaded.Close())
 					delete(r.modules, name)
@@ -124,6 +107,40 @@ func TestAggregatedKernelsEqualTwins(t *testing.T) {
 		}
 	}
 	require.Greater(t, kernels, 40)
+}
+
+// aggregatedEqualsTwin takes fewer children if few is set.
+func aggregatedEqualsTwin(t *testing.T, m ptxrun.ModuleSpec, k ptxrun.KernelSpec, image driver.Image, twins, device *rig, few bool) {
+	var children []crossing
+	var sizes []int64
+	for _, n := range []int64{33, 1, min(max(k.Tile, 64), 2048) + 1} {
+		if few && n > 33 && len(children) > 0 {
+			continue // some kernels have nothing to do for few elements
+		}
+		for _, c := range crossings(m, k, n, 2) {
+			children, sizes = append(children, c), append(sizes, n)
+		}
+	}
+	var want [][][]byte
+	for _, c := range children {
+		out, err := c.launch(twins, twins.entry(image, k), k)
+		require.NoError(t, err)
+		want = append(want, out)
+	}
+	defer device.release()
+	kernel, e := device.aggregated(image.PTX, k.Name)
+	var configs []driver.Config
+	var args []*driver.Args
+	var at [][]driver.Ptr
+	for _, c := range children {
+		a, p := c.arguments(device)
+		args, at = append(args, a), append(at, p)
+		configs = append(configs, driver.Config{Grid: driver.D1(c.grid), Block: driver.D1(uint32(k.Block)), Shared: k.Shared})
+	}
+	device.launchAll(kernel, e, configs, args)
+	for i, c := range children {
+		require.Equal(t, want[i], c.results(device, at[i]), "child %d, n = %d", i, sizes[i])
+	}
 }
 
 // foreign is a launch of one of the programs in testdata.

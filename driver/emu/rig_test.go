@@ -39,19 +39,26 @@ func emulator(t testing.TB, opts ...emu.Option) *rig {
 	return r
 }
 
+// gpu opens the GPU, or returns nil where this build has none.
+func gpu(t testing.TB) driver.Device {
+	d, err := cuda.Open(0)
+	if errors.Is(err, driver.ErrNoDriver) || errors.Is(err, driver.ErrNoDevice) {
+		return nil
+	}
+	require.NoError(t, err, "a GPU driver is here and cannot be opened")
+	return d
+}
+
 // eachDevice runs f on the emulator, and on the GPU where this build has one.
 func eachDevice(t *testing.T, f func(t *testing.T, r *rig)) {
 	t.Run("emu", func(t *testing.T) { f(t, emulator(t)) })
-	d, err := cuda.Open(0)
-	if errors.Is(err, driver.ErrNoDriver) || errors.Is(err, driver.ErrNoDevice) {
-		return
+	if d := gpu(t); d != nil {
+		t.Run("cuda", func(t *testing.T) {
+			r := newRig(t, d)
+			t.Cleanup(r.close)
+			f(t, r)
+		})
 	}
-	require.NoError(t, err, "a GPU driver is here and cannot be opened")
-	t.Run("cuda", func(t *testing.T) {
-		r := newRig(t, d)
-		t.Cleanup(r.close)
-		f(t, r)
-	})
 }
 
 func (r *rig) close() {
