@@ -157,6 +157,10 @@ func (rt *Runtime) Aggregate(k *Kernel, opts ...AggregateOption) (*Aggregator, e
 // maxChildren is how many children an aggregated launch can tell apart.
 const maxChildren = 1<<31 - 1
 
+// maxBlocks bounds a child's grid, so that the blocks of so many are counted in 64
+// bits; as most_blocks in aggregate.cuh.
+const maxBlocks = 1 << 32
+
 // maxCoarse keeps the child blocks of the largest grid countable.
 const maxCoarse = 1<<31 - 1
 
@@ -232,7 +236,7 @@ var complete = func() chan struct{} {
 //
 // A bad launch is refused here, alone: ErrArguments, ErrElementType,
 // ErrWrongDevice for its arguments; ErrInvalidValue for a grid or block that the
-// device or the kernel does not take; ErrClosed.
+// device or the kernel does not take, and for more than 2^32 blocks; ErrClosed.
 func (a *Aggregator) Launch(c driver.Config, args ...any) (Pending, error) {
 	const op = "Aggregator.Launch"
 	if err := a.there(op); err != nil {
@@ -266,10 +270,6 @@ func (a *Aggregator) Launch(c driver.Config, args ...any) (Pending, error) {
 		a.mu.Unlock()
 		return Pending{}, nil
 	}
-	var full *recording
-	if a.open != nil && a.open.blocks+n < n { // the blocks of a flush are counted in 64 bits
-		full = a.take()
-	}
 	r := a.record()
 	r.add(&c, n, a.types, args)
 	p := Pending{r.f}
@@ -280,9 +280,6 @@ func (a *Aggregator) Launch(c driver.Config, args ...any) (Pending, error) {
 		a.timer.Reset(a.c.after)
 	}
 	a.mu.Unlock()
-	if full != nil {
-		a.start(full)
-	}
 	if due {
 		a.start(r)
 	}
@@ -313,17 +310,19 @@ func (a *Aggregator) hold(op string) error {
 
 // checkConfig refuses what the device or the kernel would.
 func (a *Aggregator) checkConfig(op string, c *driver.Config) error {
-	b, e := c.Block, a.kernel.entry
+	g, b, e := c.Grid, c.Block, a.kernel.entry
 	var why string
-	switch n := b.Count(); {
-	case n == 0:
+	switch {
+	case b.Empty():
 		why = "a block of no threads"
-	case b.X > 1024 || b.Y > 1024 || b.Z > 64 || n > uint64(a.threads):
+	case !b.FitsBlock() || b.Count() > uint64(a.threads):
 		why = "a block of more threads than the kernel and the device take, " + decimal(int64(a.threads)) + " and at most 64 in z"
 	case e.Block != (driver.Dim3{}) && b != e.Block:
 		why = "the kernel is compiled for " + dims(e.Block)
-	case uint64(c.Grid.X) > a.maxGrid || c.Grid.Y > 65535 || c.Grid.Z > 65535:
+	case !g.FitsGrid():
 		why = "the grid is larger than the device takes"
+	case g.Count() > maxBlocks:
+		why = "the grid has more than 2^32 blocks"
 	case c.Shared < 0 || c.Shared > a.launch.shared:
 		why = decimal(c.Shared) + " bytes of dynamic shared memory; the most is " + decimal(a.launch.shared)
 	case c.Grid.Y == 0 || c.Grid.Z == 0: // forgotten, unlike the 0 of D1

@@ -261,8 +261,9 @@ func (q *Queue) Start(s *Stream) error {
 // were recorded than the queue holds; ErrArguments if the parent records the
 // arguments of another kernel, or was compiled with another version of aggregate.cuh;
 // ErrInvalidValue, with the thread of the parent and what it asked for, if a child
-// has a grid, a block or shared memory that the kernel and the device do not take;
-// those of the parent. No child is launched then, and the queue is empty.
+// has a grid, a block or shared memory that the kernel and the device do not take, or
+// more than 2^32 blocks; those of the parent. No child is launched then, and the queue
+// is empty.
 // ErrNotReady without a Start; ErrClosed, for a stream that was closed since Start
 // as well: what Start's launch was too small for is not launched, and the queue is
 // empty.
@@ -707,16 +708,15 @@ func RecordChild(l *driver.TwinLaunch, p driver.Ptr, c driver.Config, args *driv
 		h.Wrong = n
 		return nil
 	}
-	if c.Grid.Count() == 0 {
+	if c.Grid.Empty() {
 		return nil
 	}
 	place, first := driver.Ptr(h.Count), h.Blocks
 	h.Count++
 	h.Blocks += c.Grid.Count()
-	g, b := c.Grid, c.Block
-	threads := b.Count()
-	if threads == 0 || threads > 1024 || b.X > 1024 || b.Y > 1024 || b.Z > 64 || g.X > 1<<31-1 || g.Y > 65535 || g.Z > 65535 {
-		threads = 1<<32 - 1
+	threads := c.Block.Count()
+	if c.Block.Empty() || !c.Block.FitsBlock() || !c.Grid.FitsGrid() || c.Grid.Count() > maxBlocks {
+		threads = 1<<32 - 1 // left for the queue to refuse
 	}
 	shared := min(uint64(c.Shared), 1<<32-1) // which no device has, as for what is negative
 	h.Threads, h.Shared = max(h.Threads, uint32(threads)), max(h.Shared, uint32(shared))

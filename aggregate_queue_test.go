@@ -75,11 +75,12 @@ func twinWrong(l *driver.TwinLaunch) error {
 
 func twinLarge(l *driver.TwinLaunch) error {
 	q, out := l.Args.Ptr(), l.Args.Ptr()
-	bad := driver.Config{Grid: driver.Dim3{X: l.Args.Uint32(), Y: l.Args.Uint32(), Z: 1}, Block: driver.Dim3{X: l.Args.Uint32(), Y: 1, Z: l.Args.Uint32()}}
+	dim := func() driver.Dim3 { return driver.Dim3{X: l.Args.Uint32(), Y: l.Args.Uint32(), Z: l.Args.Uint32()} }
+	large := driver.Config{Grid: dim(), Block: dim()}
 	a := driver.NewArgs().Ptr(out).Uint32(1).Uint32(1)
 	defer a.Release()
 	one := driver.Config{Grid: driver.D1(1), Block: driver.D1(1)}
-	return errors.Join(RecordChild(l, q, one, a), RecordChild(l, q, bad, a), RecordChild(l, q, one, a))
+	return errors.Join(RecordChild(l, q, one, a), RecordChild(l, q, large, a), RecordChild(l, q, one, a))
 }
 
 func twinEven(l *driver.TwinLaunch) error {
@@ -473,16 +474,19 @@ func TestQueueRefusals(t *testing.T) {
 		require.ErrorIs(t, err, driver.ErrArguments)
 		require.ErrorContains(t, err, "a parent records 8 bytes of arguments, the kernel takes 16")
 		for _, bad := range []struct {
-			gridX, gridY, blockX, blockZ uint32
-			want                         string
+			grid, block driver.Dim3
+			want        string
 		}{
-			{1, 1, 2000, 1, "a block of more threads than the kernel and the device take, 1024 and at most 64 in z [kernel add, grid 1×1×1, block 2000×1×1]"},
-			{1, 1, 1, 65, "a block of more threads than the kernel and the device take, 1024 and at most 64 in z [kernel add, grid 1×1×1, block 1×1×65]"},
-			{1, 1, 0, 1, "a block of no threads [kernel add, grid 1×1×1, block 0×1×1]"},
-			{1, 65536, 1, 1, "the grid is larger than the device takes [kernel add, grid 1×65536×1, block 1×1×1]"},
-			{1 << 31, 1, 1, 1, "the grid is larger than the device takes [kernel add, grid 2147483648×1×1, block 1×1×1]"},
+			{one.Grid, driver.D1(2000), "a block of more threads than the kernel and the device take, 1024 and at most 64 in z [kernel add, grid 1×1×1, block 2000×1×1]"},
+			{one.Grid, driver.Dim3{X: 1, Y: 1, Z: 65}, "a block of more threads than the kernel and the device take, 1024 and at most 64 in z [kernel add, grid 1×1×1, block 1×1×65]"},
+			{one.Grid, driver.D1(0), "a block of no threads [kernel add, grid 1×1×1, block 0×1×1]"},
+			{driver.Dim3{X: 1, Y: 1 << 16, Z: 1}, driver.D1(1), "the grid is larger than the device takes [kernel add, grid 1×65536×1, block 1×1×1]"},
+			{driver.D1(1 << 31), driver.D1(1), "the grid is larger than the device takes [kernel add, grid 2147483648×1×1, block 1×1×1]"},
+			{driver.Dim3{X: 1 << 31, Y: 1 << 31, Z: 4}, driver.D1(1), "the grid is larger than the device takes [kernel add, grid 2147483648×2147483648×4, block 1×1×1]"},
+			{driver.Dim3{X: 1<<31 - 1, Y: 65535, Z: 65535}, driver.D1(1), "the grid has more than 2^32 blocks [kernel add, grid 2147483647×65535×65535, block 1×1×1]"},
 		} {
-			require.NoError(t, s.Launch(kernelOf(t, m, "parent_large"), one, q.Ptr(), out.Ptr(), bad.gridX, bad.gridY, bad.blockX, bad.blockZ))
+			g, b := bad.grid, bad.block
+			require.NoError(t, s.Launch(kernelOf(t, m, "parent_large"), one, q.Ptr(), out.Ptr(), g.X, g.Y, g.Z, b.X, b.Y, b.Z))
 			_, err = q.Launch(s)
 			require.ErrorIs(t, err, driver.ErrInvalidValue)
 			by := ", of the parent's thread 1"
@@ -528,6 +532,47 @@ func TestQueueRefusals(t *testing.T) {
 		require.ErrorIs(t, err, driver.ErrClosed)
 		require.NoError(t, a.Flush(context.Background()))
 		closeAll(t, a, m, s)
+	})
+}
+
+// TestChildLimits: a parent leaves for the queue to refuse what an aggregator refuses,
+// at each limit of a grid and a block, and where products of sizes wrap around.
+func TestChildLimits(t *testing.T) {
+	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
+		m := loadParents(t, rt)
+		a, err := rt.Aggregate(kernelOf(t, m, "add"))
+		require.NoError(t, err)
+		s, err := NewStream(rt)
+		require.NoError(t, err)
+		q, err := a.NewQueue(4)
+		require.NoError(t, err)
+		one, refused := driver.D1(1), 0
+		for _, c := range []driver.Config{
+			{Grid: driver.D1(1<<31 - 1), Block: one}, {Grid: driver.D1(1 << 31), Block: one},
+			{Grid: driver.Dim3{X: 1, Y: 65535, Z: 1}, Block: one}, {Grid: driver.Dim3{X: 1, Y: 65536, Z: 1}, Block: one},
+			{Grid: driver.Dim3{X: 1, Y: 1, Z: 65535}, Block: one}, {Grid: driver.Dim3{X: 1, Y: 1, Z: 65536}, Block: one},
+			{Grid: driver.Dim3{X: 1 << 16, Y: 1 << 15, Z: 2}, Block: one}, {Grid: driver.Dim3{X: 1<<16 + 1, Y: 1 << 15, Z: 2}, Block: one},
+			{Grid: driver.Dim3{X: 1 << 31, Y: 1 << 31, Z: 4}, Block: one}, {Grid: driver.Dim3{X: 1<<31 - 1, Y: 65535, Z: 65535}, Block: one},
+			{Grid: one, Block: driver.D1(1024)}, {Grid: one, Block: driver.D1(1025)},
+			{Grid: one, Block: driver.Dim3{X: 1, Y: 1024, Z: 1}}, {Grid: one, Block: driver.Dim3{X: 1, Y: 1025, Z: 1}},
+			{Grid: one, Block: driver.Dim3{X: 1, Y: 1, Z: 64}}, {Grid: one, Block: driver.Dim3{X: 1, Y: 1, Z: 65}},
+			{Grid: one, Block: driver.Dim3{X: 32, Y: 32, Z: 1}}, {Grid: one, Block: driver.Dim3{X: 32, Y: 32, Z: 2}},
+			{Grid: one, Block: driver.Dim3{X: 1, Y: 0, Z: 1}}, {Grid: one, Block: driver.Dim3{X: 1 << 31, Y: 1 << 31, Z: 4}},
+		} {
+			g, b := c.Grid, c.Block
+			require.NoError(t, s.Launch(kernelOf(t, m, "parent_large"), driver.Config{Grid: one, Block: driver.D1(32)}, q.Ptr(), driver.Ptr(0), g.X, g.Y, g.Z, b.X, b.Y, b.Z))
+			var h queueHeader
+			require.NoError(t, s.s.CopyToHost(bytesOfValue(&h), q.header.Ptr()))
+			require.NoError(t, q.reset(s))
+			require.EqualValues(t, 3, h.Count, c)
+			wrong := a.checkConfig("", &c) != nil
+			require.Equal(t, wrong, h.Threads > 1024, c)
+			if wrong {
+				refused++
+			}
+		}
+		require.Equal(t, 12, refused)
+		closeAll(t, q, a, m, s)
 	})
 }
 

@@ -263,6 +263,9 @@ func TestBadChildrenAreRefusedAlone(t *testing.T) {
 		bad(driver.Config{Block: driver.D1(1)}, driver.ErrInvalidValue, b, uint32(4), uint32(9))
 		bad(driver.Config{Grid: driver.Dim3{X: 1}, Block: driver.D1(1)}, driver.ErrInvalidValue, b, uint32(4), uint32(9))
 		bad(driver.Config{Grid: driver.Dim3{X: 1, Y: 65536, Z: 1}, Block: driver.D1(1)}, driver.ErrInvalidValue, b, uint32(4), uint32(9))
+		for _, g := range []driver.Dim3{{X: 1 << 31, Y: 1 << 31, Z: 4}, {X: 1<<16 + 1, Y: 1 << 15, Z: 2}} { // of 2^64 blocks, and just over 2^32
+			bad(driver.Config{Grid: g, Block: driver.D1(1)}, driver.ErrInvalidValue, b, uint32(4), uint32(9))
+		}
 		bad(driver.Config{Grid: driver.D1(1), Block: driver.D1(1), Shared: 1 << 30}, driver.ErrInvalidValue, b, uint32(4), uint32(9))
 		expired, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -28,8 +28,18 @@ type Dim3 struct{ X, Y, Z uint32 }
 // D1 is a one-dimensional Dim3.
 func D1(x uint32) Dim3 { return Dim3{x, 1, 1} }
 
-// Count is the number of blocks or threads in d.
+// Count is the number of blocks or threads in d, modulo 2^64: exact for what fits a
+// device.
 func (d Dim3) Count() uint64 { return uint64(d.X) * uint64(d.Y) * uint64(d.Z) }
+
+// Empty reports whether d is of no blocks or threads.
+func (d Dim3) Empty() bool { return d.X == 0 || d.Y == 0 || d.Z == 0 }
+
+// FitsGrid reports whether CUDA devices have grids as large as d.
+func (d Dim3) FitsGrid() bool { return d.X <= 1<<31-1 && d.Y <= 65535 && d.Z <= 65535 }
+
+// FitsBlock reports whether CUDA devices have blocks as large as d.
+func (d Dim3) FitsBlock() bool { return d.X <= 1024 && d.Y <= 1024 && d.Z <= 64 && d.Count() <= 1024 }
 
 // Info describes a device. It does not change while the device is open.
 type Info struct {

@@ -7,13 +7,6 @@ import (
 	"github.com/ptxrun/ptxrun/driver"
 )
 
-// Launch limits that every GPU has and [driver.Info] does not list.
-const (
-	maxGridYZ   = 65535
-	maxBlockZ   = 64
-	maxAnyBlock = 1024
-)
-
 // kernel is an entry of a module.
 type kernel struct {
 	module     *module
@@ -99,14 +92,14 @@ func (d *Device) launchable(dk driver.Kernel, c driver.Config, a *driver.Args) (
 	switch {
 	case a == nil:
 		return nil, refuse(driver.ErrNil, "arguments")
-	case g.X == 0 || g.Y == 0 || g.Z == 0:
+	case g.Empty():
 		return nil, refuse(driver.ErrInvalidValue, "a grid of no blocks")
-	case b.X == 0 || b.Y == 0 || b.Z == 0:
+	case b.Empty():
 		return nil, refuse(driver.ErrInvalidValue, "a block of no threads")
-	case int64(g.X) > d.info.MaxGridX || g.Y > maxGridYZ || g.Z > maxGridYZ:
-		return nil, refuse(driver.ErrInvalidValue, "the grid is larger than %d×%d×%d", d.info.MaxGridX, maxGridYZ, maxGridYZ)
-	case b.X > maxAnyBlock || b.Y > maxAnyBlock || b.Z > maxBlockZ || b.Count() > uint64(d.info.MaxThreadsPerBlock):
-		return nil, refuse(driver.ErrInvalidValue, "the block has more than %d threads, or more than %d in z", d.info.MaxThreadsPerBlock, maxBlockZ)
+	case !g.FitsGrid():
+		return nil, refuse(driver.ErrInvalidValue, "the grid is larger than 2147483647×65535×65535")
+	case !b.FitsBlock():
+		return nil, refuse(driver.ErrInvalidValue, "the block has more than 1024 threads, or more than 64 in z")
 	case b.Count() > uint64(k.maxThreads()):
 		return nil, refuse(driver.ErrLaunchResources, "the kernel is compiled for at most %d threads a block", k.maxThreads())
 	case c.Shared < 0 || c.Shared > k.dynamicShared():

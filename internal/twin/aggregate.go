@@ -20,7 +20,7 @@ type ChildQueue struct {
 
 // QueueVersion is queue_version there, and QueueMaxArgs the most bytes of arguments.
 const (
-	QueueVersion = 1
+	QueueVersion = 2
 	QueueMaxArgs = 1<<16 - 1
 )
 

@@ -17,6 +17,10 @@ namespace ptxrun {
 
 enum class Granularity { warp, block, grid };
 
+// most_blocks bounds a child's grid, so that the blocks of 2^31 children are counted
+// in 64 bits.
+constexpr uint64_t most_blocks = uint64_t(1) << 32;
+
 // ChildConfig is a child's grid and block, its bytes of dynamic shared memory and
 // the number of the thread that asked for it; as aggregate.PutConfig in Go.
 struct alignas(16) ChildConfig {
@@ -25,10 +29,11 @@ struct alignas(16) ChildConfig {
     __device__ __forceinline__ uint64_t blocks() const { return uint64_t(grid[0]) * grid[1] * grid[2]; }
     __device__ __forceinline__ uint64_t threads() const { return uint64_t(block[0]) * block[1] * block[2]; }
     __device__ __forceinline__ bool empty() const { return grid[0] == 0 || grid[1] == 0 || grid[2] == 0; }
-    // fits is whether CUDA's devices have such grids and blocks.
+    // fits is whether CUDA's devices have such grids and blocks, as Dim3.FitsGrid and
+    // FitsBlock in Go, and the sums over a queue can count them.
     __device__ __forceinline__ bool fits() const {
-        return grid[0] <= 0x7fffffff && grid[1] <= 65535 && grid[2] <= 65535 && block[0] <= 1024 && block[1] <= 1024 && block[2] <= 64 &&
-               threads() > 0 && threads() <= 1024;
+        return grid[0] <= 0x7fffffff && grid[1] <= 65535 && grid[2] <= 65535 && blocks() <= most_blocks && block[0] <= 1024 &&
+               block[1] <= 1024 && block[2] <= 64 && threads() > 0 && threads() <= 1024;
     }
 };
 
@@ -44,7 +49,7 @@ struct ChildGroup {
 };
 
 // queue_version changes whenever ChildQueue, or what launch does with it, does.
-constexpr unsigned queue_version = 1;
+constexpr unsigned queue_version = 2;
 
 // queue_args is what the host and a parent agree on before the parent reads anything
 // else: arguments of so many bytes, which take 16 bits, and the version.
@@ -152,7 +157,7 @@ __device__ void launch(ChildQueue *q, bool wanted, const ChildConfig &config, co
     wanted = wanted && !config.empty();
     const unsigned there = __ballot_sync(full_warp, 1), wants = __ballot_sync(full_warp, wanted);
     const int last = latest(there);
-    // What no device takes is left for the host to refuse.
+    // What is not taken is left for the host to refuse.
     const uint32_t most = config.fits() ? uint32_t(config.threads()) : 0xffffffff;
     const uint64_t mine = wanted ? config.blocks() : 0;
     const Recorded upto = warp_scan<Recorded>(wanted ? Recorded{mine, most, config.shared} : Recorded{}, lane);
@@ -210,7 +215,7 @@ __device__ void launch(ChildQueue *q, bool wanted, const ChildConfig &config, co
 template <Granularity granularity, class Args, class Serial>
 __device__ __forceinline__ void launch_or_run(ChildQueue *q, bool wanted, const ChildConfig &config, const Args &args, uint64_t threshold,
                                               Serial serial) {
-    const bool small = wanted && config.blocks() * config.threads() < threshold;
+    const bool small = wanted && config.fits() && config.blocks() * config.threads() < threshold;
     if (small) serial(config, args);
     __syncwarp();
     launch<granularity>(q, wanted && !small, config, args);

@@ -42,10 +42,11 @@ extern "C" __global__ void parent_wrong(ChildQueue *q) {
     ptxrun::launch<Granularity::grid>(q, true, ptxrun::child_config(1, 1), uint64_t(1));
 }
 
-// Thread 1 records a grid and a block that no device takes, the others good ones.
-extern "C" __global__ void parent_large(ChildQueue *q, uint32_t *out, uint32_t grid_x, uint32_t grid_y, uint32_t block_x, uint32_t block_z) {
+// Thread 1 records a grid and a block that may be too large, the others good ones.
+extern "C" __global__ void parent_large(ChildQueue *q, uint32_t *out, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x,
+                                        uint32_t block_y, uint32_t block_z) {
     ptxrun::ChildConfig c = ptxrun::child_config(1, 1);
-    if (threadIdx.x == 1) c = ptxrun::ChildConfig{{grid_x, grid_y, 1}, {block_x, 1, block_z}, 0, 0};
+    if (threadIdx.x == 1) c = ptxrun::ChildConfig{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, 0, 0};
     ptxrun::launch<Granularity::grid>(q, threadIdx.x < 3, c, AddArgs{out, 1, 1});
 }
 
