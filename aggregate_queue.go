@@ -33,6 +33,7 @@ type Queue struct {
 	sides  [2]queueSide // children run from one and record to the other
 	side   int          // that is recorded to
 	room   int64        // blocks whose owners a side has memory for
+	held   []func() error
 
 	seen driver.HostMemory // see aggregate.Taking
 	mark uint32            // of the last launch
@@ -133,65 +134,50 @@ func (a *Aggregator) NewQueue(capacity int) (*Queue, error) {
 	return q, nil
 }
 
-func (q *Queue) alloc() (err error) {
-	rt := q.a.rt
-	if q.header, err = NewBuffer[queueHeader](rt, 1); err != nil {
-		return err
-	}
-	if q.empty, err = NewBuffer[queueHeader](rt, len(q.sides)); err != nil {
-		return err
-	}
+// alloc takes the queue's memory, and free returns what of it is there.
+func (q *Queue) alloc() error {
+	var err error
+	hold(q, &err, &q.header, 1)
+	hold(q, &err, &q.empty, int64(len(q.sides)))
+	hold(q, &err, &q.gates, aggregate.GateBytes)
 	for i := range q.sides {
 		s := &q.sides[i]
-		if s.configs, err = NewBuffer[byte](rt, int(q.capacity*aggregate.ConfigBytes)); err != nil {
-			return err
-		}
-		if s.args, err = NewBuffer[byte](rt, int(q.capacity*q.stride)); err != nil {
-			return err
-		}
-		if s.starts, err = NewBuffer[uint64](rt, int(q.capacity)); err != nil {
-			return err
-		}
-		if s.groups, err = NewBuffer[childGroup](rt, int(q.capacity)); err != nil {
-			return err
-		}
-		if s.owners, err = NewBuffer[uint32](rt, int(q.room)); err != nil {
-			return err
-		}
+		hold(q, &err, &s.configs, q.capacity*aggregate.ConfigBytes)
+		hold(q, &err, &s.args, q.capacity*q.stride)
+		hold(q, &err, &s.starts, q.capacity)
+		hold(q, &err, &s.groups, q.capacity)
+		hold(q, &err, &s.owners, q.room)
 	}
-	if q.gates, err = NewBuffer[byte](rt, aggregate.GateBytes); err != nil {
+	if err != nil {
 		return err
 	}
-	if q.seen, err = rt.dev.AllocHost(8 * aggregate.SeenWords); err != nil {
+	dev := q.a.rt.dev
+	if q.seen, err = dev.AllocHost(8 * aggregate.SeenWords); err != nil {
 		return err
 	}
+	q.held = append(q.held, func() error { return dev.FreeHost(q.seen) })
 	clear(q.seen.Bytes)
-	q.behind, err = rt.dev.NewEvent(false)
+	if q.behind, err = dev.NewEvent(false); err == nil {
+		q.held = append(q.held, q.behind.Close)
+	}
 	return err
+}
+
+// hold makes b a buffer of n elements, unless there was an error. The queue frees
+// what b is when it is closed.
+func hold[T any](q *Queue, err *error, b **Buffer[T], n int64) {
+	if *err != nil {
+		return
+	}
+	if *b, *err = NewBuffer[T](q.a.rt, int(n)); *err == nil {
+		q.held = append(q.held, func() error { return (*b).Free() })
+	}
 }
 
 func (q *Queue) free() error {
 	var errs []error
-	free := func(b interface{ Free() error }, there bool) {
-		if there {
-			errs = append(errs, b.Free())
-		}
-	}
-	free(q.header, q.header != nil)
-	free(q.empty, q.empty != nil)
-	free(q.gates, q.gates != nil)
-	for _, s := range q.sides {
-		free(s.configs, s.configs != nil)
-		free(s.args, s.args != nil)
-		free(s.starts, s.starts != nil)
-		free(s.groups, s.groups != nil)
-		free(s.owners, s.owners != nil)
-	}
-	if q.seen.Ptr != 0 {
-		errs = append(errs, q.a.rt.dev.FreeHost(q.seen))
-	}
-	if q.behind != nil {
-		errs = append(errs, q.behind.Close())
+	for _, free := range q.held {
+		errs = append(errs, free())
 	}
 	return errors.Join(errs...)
 }
@@ -581,23 +567,17 @@ func (q *Queue) makeRoom(s *Stream, blocks uint64) error {
 	if room <= q.room {
 		return nil
 	}
-	var owners [2]*Buffer[uint32]
-	for i := range owners {
-		var err error
-		if owners[i], err = NewBuffer[uint32](q.a.rt, int(room)); err != nil {
-			if i > 0 {
-				err = owners[0].Free()
-			} else {
-				err = nil
-			}
-			return err
-		}
+	first, err := NewBuffer[uint32](q.a.rt, int(room))
+	if err != nil {
+		return nil
 	}
-	q.room = room
-	for i, b := range owners {
-		owners[i], q.sides[i].owners = q.sides[i].owners, b
+	second, err := NewBuffer[uint32](q.a.rt, int(room))
+	if err != nil {
+		return first.Free()
 	}
-	return errors.Join(owners[0].Free(), owners[1].Free(), q.reset(s))
+	old := [2]*Buffer[uint32]{q.sides[0].owners, q.sides[1].owners}
+	q.sides[0].owners, q.sides[1].owners, q.room = first, second, room
+	return errors.Join(old[0].Free(), old[1].Free(), q.reset(s))
 }
 
 func (q *Queue) launchEach(s *Stream, side *queueSide, h *queueHeader, _ uint64) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/driver/cpu"
 	"github.com/ptxrun/ptxrun/internal/twin"
 )
 
@@ -687,4 +688,77 @@ func TestQueueOfClosedAggregator(t *testing.T) {
 		}
 		closeAll(t, q, m, s)
 	})
+}
+
+// meagre is a device that gives memory and events left more times.
+type meagre struct {
+	driver.Device
+	left int
+}
+
+func (d *meagre) take() error {
+	if d.left == 0 {
+		return driver.Errorf("", driver.ErrOutOfMemory, "there was enough for others")
+	}
+	d.left--
+	return nil
+}
+
+func (d *meagre) Alloc(bytes int64) (driver.Ptr, error) {
+	if err := d.take(); err != nil {
+		return 0, err
+	}
+	return d.Device.Alloc(bytes)
+}
+
+func (d *meagre) AllocHost(bytes int64) (driver.HostMemory, error) {
+	if err := d.take(); err != nil {
+		return driver.HostMemory{}, err
+	}
+	return d.Device.AllocHost(bytes)
+}
+
+func (d *meagre) NewEvent(timing bool) (driver.Event, error) {
+	if err := d.take(); err != nil {
+		return nil, err
+	}
+	return d.Device.NewEvent(timing)
+}
+
+// TestQueueRunsOutOfMemory: whatever is missing, a new queue says so and leaves
+// nothing, and one that is there does without more room.
+func TestQueueRunsOutOfMemory(t *testing.T) {
+	const plenty = 1 << 20
+	dev, err := cpu.Open(cpu.WithMemoryChecks())
+	require.NoError(t, err)
+	d := &meagre{dev, plenty}
+	rt := NewRuntime(d)
+	m := loadParents(t, rt)
+	s, err := NewStream(rt)
+	require.NoError(t, err)
+	a, err := rt.Aggregate(kernelOf(t, m, "add"))
+	require.NoError(t, err)
+	var q *Queue
+	needs := 0
+	for err = driver.ErrOutOfMemory; err != nil; needs++ {
+		require.ErrorIs(t, err, driver.ErrOutOfMemory, needs)
+		d.left = needs
+		q, err = a.NewQueue(4)
+	}
+	require.Greater(t, needs, 15)
+	for left := range 3 {
+		const n, blocks = 4, 2 * roomForChild
+		d.left = plenty
+		out := newGuarded[uint32](t, s, n*blocks*4, 0)
+		require.NoError(t, s.s.Fill(out.Ptr(), 0, 4*out.n))
+		require.NoError(t, s.Launch(kernelOf(t, m, "parent_even"), driver.Config{Grid: driver.D1(1), Block: driver.D1(32)}, q.Ptr(), out.Ptr(), uint32(n), uint32(blocks)))
+		d.left = left
+		children, err := q.Launch(s)
+		require.NoError(t, err)
+		require.EqualValues(t, n, children)
+		require.Equal(t, left == 2, q.room > 4*roomForChild)
+		requireSame(t, evenChildren(n, blocks), out.check(t, s, ""), "with memory for %d tables", left)
+	}
+	closeAll(t, q, a, m, s)
+	require.NoError(t, rt.Close(), "nothing is left on the device")
 }
