@@ -87,9 +87,6 @@ const (
 	// have nothing to do, as 589,281 empty ones take 357, and else longer: the host
 	// needs 11 µs to see what 1024 parents record and launch the rest (bench/NOTES.md).
 	mostAhead = 1 << 16
-	// spinning is how long the host only looks at memory for what was recorded: that
-	// is there after 11 to 32 µs for 1024 to 131072 parents. A pause takes 60 or more.
-	spinning = 50 * time.Microsecond
 )
 
 // NewQueue returns an empty queue for up to capacity children at a time. It takes

@@ -192,17 +192,13 @@ func (s *Stream) wait(ctx context.Context) error {
 		return s.s.Synchronize()
 	}
 	start := time.Now()
-	for i := 0; ; i++ {
+	for {
 		done, err := s.s.Query()
 		if done || err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
 			return err
-		}
-		if i < 64 {
-			runtime.Gosched()
-			continue
 		}
 		pause(time.Since(start))
 	}
