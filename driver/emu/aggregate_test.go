@@ -111,6 +111,9 @@ func TestAggregatedKernelsEqualTwins(t *testing.T) {
 
 // aggregatedEqualsTwin takes fewer children if few is set.
 func aggregatedEqualsTwin(t *testing.T, m ptxrun.ModuleSpec, k ptxrun.KernelSpec, image driver.Image, twins, device *rig, few bool) {
+	for _, r := range []*rig{twins, device} {
+		defer r.of(t)()
+	}
 	var children []crossing
 	var sizes []int64
 	for _, n := range []int64{33, 1, min(max(k.Tile, 64), 2048) + 1} {

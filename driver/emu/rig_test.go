@@ -61,6 +61,13 @@ func eachDevice(t *testing.T, f func(t *testing.T, r *rig)) {
 	}
 }
 
+// of has the rig fail a subtest from now on, until what it returns is called.
+func (r *rig) of(t testing.TB) (restore func()) {
+	whole := r.t
+	r.t = t
+	return func() { r.t = whole }
+}
+
 func (r *rig) close() {
 	r.release()
 	for _, m := range r.modules {

@@ -83,6 +83,15 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
+// TestNegativeOffsets are printed as sums: "[%rd1-8]" is a syntax error to ptxas.
+func TestNegativeOffsets(t *testing.T) {
+	f, err := Parse("", []byte(head+".func f() { ld.u32 %r1, [%rd1+-8]; mov.u64 %rd1, table+-8; st.u32 [table+-4], %r1; }"))
+	require.NoError(t, err)
+	for _, want := range []string{"[%rd1+-8]", "table+-8", "[table+-4]"} {
+		assert.Contains(t, f.String(), want)
+	}
+}
+
 func TestConstantsAreFolded(t *testing.T) {
 	for src, want := range map[string]int64{
 		"1+2*3": 7, "(1+2)*3": 9, "-7/2": -3, "7 % 4": 3, "1<<4|1": 17, "~0": -1, "!5": 0, "0x10": 16, "0b11": 3, "017": 15,

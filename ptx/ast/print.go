@@ -269,6 +269,9 @@ func (p *printer) operands(open, shut string, list []Operand) {
 	p.WriteString(shut)
 }
 
+// offset prints a sum also where it is negative, because ptxas takes no difference.
+func (p *printer) offset(n int64) { p.f("+%d", n) }
+
 func (p *printer) operand(o Operand) {
 	switch o := o.(type) {
 	case *Number:
@@ -280,7 +283,7 @@ func (p *printer) operand(o Operand) {
 		}
 	case *Sum:
 		p.operand(o.Base)
-		p.f("%+d", o.Offset)
+		p.offset(o.Offset)
 	case *Generic:
 		p.WriteString("generic(")
 		p.operand(o.X)
@@ -293,7 +296,7 @@ func (p *printer) operand(o Operand) {
 		p.WriteByte('[')
 		p.operand(o.Base)
 		if o.Offset != 0 {
-			p.f("%+d", o.Offset)
+			p.offset(o.Offset)
 		}
 		if len(o.Coords) > 0 {
 			p.operands(", ", "", o.Coords)
