@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// spinning is how long the host looks at what it waits for again and again. What 1024
-// to 131072 parents record it sees after 11 to 32 µs on an H200 (bench/NOTES.md), and
-// a pause takes 60 or more.
-const spinning = 50 * time.Microsecond
+// spinning is how long the host looks at what it waits for again and again. A level of
+// a quadtree of 2^20 points takes 60 to 100 µs on an H200, 1024 to 131072 parents are
+// seen after 11 to 32, and a pause takes 60 or more (bench/NOTES.md).
+const spinning = 100 * time.Microsecond
 
 // pause rests before the next look at what has been waited for so long. A part of
 // that bounds the delay, and a millisecond the time to a cancellation.
@@ -17,5 +17,5 @@ func pause(waited time.Duration) {
 		runtime.Gosched()
 		return
 	}
-	sleep(min(waited/16, time.Millisecond))
+	sleep(min(waited/32, time.Millisecond))
 }
