@@ -417,7 +417,7 @@ func (q *Queue) launchAhead(s *Stream, shape launchShape) error {
 }
 
 // look returns what the queue held once all of it has the mark. It does not wait
-// for an event, which takes longer.
+// for an event, which takes longer, and for as long keeps a core busy.
 func (q *Queue) look(s *Stream) (taken takenQueue, err error) {
 	seen := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(q.seen.Bytes))), aggregate.SeenWords)
 	words := (*[unsafe.Sizeof(taken) / 4]uint32)(unsafe.Pointer(&taken))
