@@ -257,38 +257,45 @@ func TestAggregatedForeignPrograms(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("testdata", file))
 			require.NoError(t, err)
 			for name, launch := range kernels {
-				var want [][][]byte
-				var configs []driver.Config
-				var packed []*driver.Args
-				var at [][]driver.Ptr
-				var children []foreign
-				for _, i := range []int{3, 1, 4, 2} {
-					f := launch(i)
-					if i == 4 {
-						f.Grid.X = 0
-					}
-					children = append(children, f)
-					a, p := f.arguments(r)
-					if f.Grid.Count() > 0 {
-						require.NoError(t, r.stream.Launch(r.kernel(file, name), f.Config, a), name)
-						require.NoError(t, r.stream.Synchronize(), name)
-					}
-					a.Release()
-					want = append(want, f.results(r, p))
-				}
-				for _, f := range children {
-					a, p := f.arguments(r)
-					packed, at, configs = append(packed, a), append(at, p), append(configs, f.Config)
-				}
-				k, e := r.aggregated(text, name)
-				r.launchAll(k, e, configs, packed)
-				for i, f := range children {
-					require.Equal(t, want[i], f.results(r, at[i]), "%s, child %d", name, i)
-				}
-				r.release()
+				t.Run(name, func(t *testing.T) {
+					defer r.of(t)()
+					aggregatedEqualsSeparate(t, r, file, name, text, launch)
+				})
 			}
 		}
 	})
+}
+
+func aggregatedEqualsSeparate(t *testing.T, r *rig, file, name string, text []byte, launch func(i int) foreign) {
+	defer r.release()
+	var want [][][]byte
+	var configs []driver.Config
+	var packed []*driver.Args
+	var at [][]driver.Ptr
+	var children []foreign
+	for _, i := range []int{3, 1, 4, 2} {
+		f := launch(i)
+		if i == 4 {
+			f.Grid.X = 0
+		}
+		children = append(children, f)
+		a, p := f.arguments(r)
+		if f.Grid.Count() > 0 {
+			require.NoError(t, r.stream.Launch(r.kernel(file, name), f.Config, a))
+			require.NoError(t, r.stream.Synchronize())
+		}
+		a.Release()
+		want = append(want, f.results(r, p))
+	}
+	for _, f := range children {
+		a, p := f.arguments(r)
+		packed, at, configs = append(packed, a), append(at, p), append(configs, f.Config)
+	}
+	k, e := r.aggregated(text, name)
+	r.launchAll(k, e, configs, packed)
+	for i, f := range children {
+		require.Equal(t, want[i], f.results(r, at[i]), "child %d", i)
+	}
 }
 
 // TestThreadsThatExitHoldUpNoBarrier is how threads beyond a child's block leave.

@@ -66,6 +66,7 @@ func TestInstructions(t *testing.T) {
 		{"ld.global.L1::no_allocate.v2.u32 {%r1, _}, [%rd1+-8];", Instr{Name: "ld", Mods: []string{"global", "L1::no_allocate", "v2", "u32"},
 			Args: []Operand{&Vector{Elems: []Operand{&Ident{Name: "%r1"}, &Ident{Name: "_"}}}, &Address{Base: &Ident{Name: "%rd1"}, Offset: -8}}}},
 		{"mov.u32 %r1, %tid.x;", Instr{Name: "mov", Mods: []string{"u32"}, Args: []Operand{&Ident{Name: "%r1"}, &Ident{Name: "%tid", Part: "x"}}}},
+		{"st.u32 [%rd1+8-4*3], %r1;", Instr{Name: "st", Mods: []string{"u32"}, Args: []Operand{&Address{Base: &Ident{Name: "%rd1"}, Offset: -4}, &Ident{Name: "%r1"}}}},
 		{"mov.u64 %rd1, table+8;", Instr{Name: "mov", Mods: []string{"u64"}, Args: []Operand{&Ident{Name: "%rd1"}, &Sum{Base: &Ident{Name: "table"}, Offset: 8}}}},
 		{"st.shared.u8 [16+4*2], -1;", Instr{Name: "st", Mods: []string{"shared", "u8"}, Args: []Operand{&Address{Base: &Number{Bits: 24}}, &Number{Bits: ^uint64(0)}}}},
 		{"setp.lt.and.f32 %p1|%p2, %f1, 0f3F800000, !%p3;", Instr{Name: "setp", Mods: []string{"lt", "and", "f32"}, Args: []Operand{
@@ -161,14 +162,16 @@ func TestErrorsSayWhere(t *testing.T) {
 		".version 8":                             "x.ptx:1:10: '8' where a version such as 8.0 should be",
 		head + ".entry k(){\n  add.s32 %r1 %r2;": "x.ptx:5:15: '%r2' where ';' should be",
 		head + ".entry k(){ ret;":                "x.ptx:4:11: a block that does not end",
-		head + ".global .u33 x;":                 "x.ptx:4:9: '.u33' in a declaration",
-		head + ".global .align 3 .u32 x;":        "x.ptx:4:9: an alignment of 3 is not a power of two",
-		head + ".global .u32 x = 0f12;":          "x.ptx:4:18: not a float in hexadecimal: '0f12'",
-		head + ".global .u32 x = 1/0;":           "x.ptx:4:19: a division by zero",
-		head + ".global .u32 x[-2];":             "x.ptx:4:16: an array size of -2 is not between 0 and 1125899906842624",
-		head + "/* open":                         "x.ptx:4:1: a comment that does not end",
-		head + "foo":                             "x.ptx:4:1: 'foo' where a directive should be",
-		head + ".entry k(){ %r1; }":              "x.ptx:4:13: '%r1' where an instruction should be",
+		head + ".entry k(){ ld.u32 %r1, [%rd-8];": "x.ptx:4:29: a difference; a negative offset is written +-8",
+		head + ".entry k(){ mov.u64 %rd, t-8;":    "x.ptx:4:27: a difference; a negative offset is written +-8",
+		head + ".global .u33 x;":                  "x.ptx:4:9: '.u33' in a declaration",
+		head + ".global .align 3 .u32 x;":         "x.ptx:4:9: an alignment of 3 is not a power of two",
+		head + ".global .u32 x = 0f12;":           "x.ptx:4:18: not a float in hexadecimal: '0f12'",
+		head + ".global .u32 x = 1/0;":            "x.ptx:4:19: a division by zero",
+		head + ".global .u32 x[-2];":              "x.ptx:4:16: an array size of -2 is not between 0 and 1125899906842624",
+		head + "/* open":                          "x.ptx:4:1: a comment that does not end",
+		head + "foo":                              "x.ptx:4:1: 'foo' where a directive should be",
+		head + ".entry k(){ %r1; }":               "x.ptx:4:13: '%r1' where an instruction should be",
 	} {
 		_, err := Parse("x.ptx", []byte(src))
 		assert.EqualError(t, err, want)

@@ -666,31 +666,23 @@ func (p *parser) symbol() Operand {
 	default:
 		base = &Ident{Pos: at, Name: name}
 	}
-	if p.isPunct("+") || p.isPunct("-") {
+	switch {
+	case p.isPunct("-"):
+		p.fail(p.tok.pos, "a difference; a negative offset is written +-8")
+	case p.punct("+"):
 		return &Sum{at, base, p.offset()}
 	}
 	return base
 }
 
-// offset reads "+8", "-8" or "+-8", and sums of them.
+// offset reads what follows "+": "8", "-8" or a sum.
 func (p *parser) offset() int64 {
-	var sum int64
-	for {
-		at := p.tok.pos
-		neg := p.isPunct("-")
-		if !neg && !p.isPunct("+") {
-			return sum
-		}
-		p.next()
-		n := p.binary(p.unary(), multiplication)
-		if n.Kind != Int {
-			p.fail(at, "an offset must be an integer")
-		}
-		if neg {
-			n.Bits = -n.Bits
-		}
-		sum += int64(n.Bits)
+	at := p.tok.pos
+	n := p.expr(sum)
+	if n.Kind != Int {
+		p.fail(at, "an offset must be an integer")
 	}
+	return int64(n.Bits)
 }
 
 // address reads what follows "[".
