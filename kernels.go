@@ -84,6 +84,9 @@ const (
 	selectScratch     = selectTileBytes + selectParts*16
 	selectStagesBytes = 192 << 10
 
+	crcBlock  = 256
+	crcBlocks = 128 // at most: threads are a fixed number of words apart
+
 	headsBlock    = 256 // a thread looks at 16 bytes of keys or flags
 	rleBlock      = 256
 	rleTile       = 256 * 16 // elements a block marks or scatters
@@ -512,6 +515,16 @@ func rlePassModules[V twin.Unsigned](t elemType) []ModuleSpec {
 	}
 }
 
+func crcModule() ModuleSpec {
+	return ModuleSpec{
+		Name: "crc32c", Source: "crc32c.cu", Targets: targets("crc32c"),
+		Kernels: []KernelSpec{
+			// data, n, state, first, sum
+			{Name: "crc32c", Params: []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU32, ParamPtr}, Block: crcBlock, Tile: crcBlock * 4, Twin: twin.CRC32C()},
+		},
+	}
+}
+
 // rleIndexModule are the run-length kernels that do not touch values.
 func rleIndexModule() ModuleSpec {
 	scatter := []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamU64, ParamPtr} // scanned, n, starts, capacity, count
@@ -773,7 +786,7 @@ var moduleTable = slices.Concat(
 	integerRunsModules[int8](typeI8), integerRunsModules[int16](typeI16), integerRunsModules[int32](typeI32), integerRunsModules[int64](typeI64),
 	floatRunsModules[float32](typeF32), floatRunsModules[float64](typeF64),
 	[]ModuleSpec{runEndModule()},
-	[]ModuleSpec{rleIndexModule(), segmentModule(), lcsModule()},
+	[]ModuleSpec{rleIndexModule(), segmentModule(), crcModule(), lcsModule()},
 	[]ModuleSpec{lcsWidthModule[uint8](typeU8), lcsWidthModule[uint16](typeU16), lcsWidthModule[uint32](typeU32), lcsWidthModule[uint64](typeU64)},
 )
 

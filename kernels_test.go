@@ -165,7 +165,7 @@ func TestShapesAreTheSources(t *testing.T) {
 		})
 	}
 	for expression, want := range map[string]int64{
-		"scan_block": scanBlock, "heads_block": headsBlock,
+		"scan_block": scanBlock, "heads_block": headsBlock, "crc_block": crcBlock, "crc_blocks": crcBlocks,
 		"pass_parts": passParts, "pass_rows": passRows, "pass_block": passBlock,
 		"bulk_stages": bulkStages, "bulk_reducers": bulkReducers, "bulk_block": bulkBlock,
 		"select_parts": selectParts, "select_rows": selectRows, "select_block": selectBlock,

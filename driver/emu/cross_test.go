@@ -115,7 +115,7 @@ func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
 func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64) (list []crossing) {
 	r := rand.New(rand.NewPCG(uint64(n), 11))
 	part := strings.Split(k.Name, "_")
-	stem := part[0] + "_" + part[1]
+	stem := strings.Join(part[:min(2, len(part))], "_")
 	tiles := int64(1)
 	if k.Tile > 0 {
 		tiles = ceilDiv(n, k.Tile)
@@ -186,6 +186,11 @@ func crossings(m ptxrun.ModuleSpec, k ptxrun.KernelSpec, n int64, resident int64
 		return runCrossings(r, part, stem, k, n, tiles)
 	case part[0] == "run", part[0] == "runs":
 		return encodedCrossings(r, part, stem, n, tiles)
+	case part[0] == "crc32c":
+		for _, bytes := range []int64{n, n / 4 * 4} {
+			state, first := passState(r, 0)
+			list = append(list, crossing{uint32(tiles), []value{memory(elements(r, "u8", "", int(bytes))), scalar(uint64(bytes)), state, first, result(make([]uint32, 1))}})
+		}
 	case part[0] == "segment":
 		return segmentCrossings(r, part, n, tiles)
 	default:

@@ -156,6 +156,9 @@ __device__ __forceinline__ unsigned nonzero_bytes(uint32_t w) {
     } \
     __device__ __forceinline__ void atomic_or(type *p, type v) { \
         asm volatile("red.relaxed.gpu.global.or.b" bits " [%0], %1;" : : "l"(p), reg(v) : "memory"); \
+    } \
+    __device__ __forceinline__ void atomic_xor(type *p, type v) { \
+        asm volatile("red.relaxed.gpu.global.xor.b" bits " [%0], %1;" : : "l"(p), reg(v) : "memory"); \
     }
 
 PTXRUN_ORDERED(uint32_t, "32", "r")

@@ -21,7 +21,8 @@ namespace ptxrun {
 // uses it; another may use it as it was left.
 struct alignas(256) PassState {
     uint64_t ticket;
-    uint64_t unused[31];
+    uint64_t sum;  // of a checksum that is being computed, else zero
+    uint64_t unused[30];
 };
 
 // Pass is one pass over a state: first is the ticket's value before it.
