@@ -102,6 +102,33 @@ func (b *Buffer[T]) Slice(from, to int) (*Buffer[T], error) {
 	return &v, nil
 }
 
+// View returns n elements of T in b's memory, from a byte on, as a view like that of
+// Slice: results of several types can lie together, for one copy to fetch.
+//
+// Errors: ErrNil, ErrElementType if T holds pointers, ErrLength for what is not in b,
+// ErrMisaligned for an offset that is not a multiple of T's size.
+func View[T, S any](b *Buffer[S], offset, n int) (*Buffer[T], error) {
+	const op = "View"
+	if b == nil {
+		return nil, driver.Errorf(op, driver.ErrNil, "buffer")
+	}
+	if err := checkElement[T](op); err != nil {
+		return nil, err
+	}
+	size, bytes := sizeOf[T](), b.n*sizeOf[S]()
+	if offset < 0 || n < 0 || int64(offset) > bytes || int64(n) > (bytes-int64(offset))/size {
+		return nil, driver.Errorf(op, driver.ErrLength, "%d elements of %d bytes from byte %d on, of %d", n, size, offset, bytes)
+	}
+	v := &Buffer[T]{rt: b.rt, n: int64(n), free: b.free}
+	if n > 0 {
+		v.ptr = b.ptr + driver.Ptr(offset)
+	}
+	if int64(v.ptr)%size != 0 {
+		return nil, driver.Errorf(op, driver.ErrMisaligned, "elements of %d bytes from byte %d on", size, offset)
+	}
+	return v, nil
+}
+
 // Free releases the memory after the work that uses it; views of it become
 // unusable. A second Free is ErrClosed, also after an error of the device, which
 // releases what it could not free when it is closed. A view is not freed,

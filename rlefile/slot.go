@@ -25,10 +25,10 @@ type slot struct {
 	begin, end step // the frame's work
 	failed     bool // and not by the file's fault
 
-	// in, out and lengths are page-locked. in holds what comes from the caller
-	// or the file, out what the device made of it, both from reserve on;
-	// lengths are 32-bit.
-	in, out, lengths pinned
+	// in, out and runs are page-locked. in holds what comes from the caller or the
+	// file, out what became of it, both from reserve on; runs is for what else is
+	// copied: runs found, lengths to decode with.
+	in, out, runs pinned
 
 	// The frame: number and place of one that is read, bytes of in that are
 	// filled of one that is written.
@@ -37,8 +37,9 @@ type slot struct {
 	header     frameHeader
 	bytes      []byte // the result: a frame to write, decoded bytes to give out
 
-	room int   // for runs, in encoding; none where they cannot pay
-	runs int64 // that the frame before had: as many are fetched before they are counted
+	room    int // for runs, in encoding; none where they cannot pay
+	fetched int // runs that are fetched before they are counted
+	count   int // of runs in the frame before
 }
 
 func newSlot(rt *ptxrun.Runtime, width int) (*slot, error) {
@@ -68,7 +69,7 @@ func (s *slot) release() error {
 		return nil
 	}
 	dev := s.rt.Device()
-	return errors.Join(err, s.coder.release(), s.in.free(dev), s.out.free(dev), s.lengths.free(dev))
+	return errors.Join(err, s.coder.release(), s.in.free(dev), s.out.free(dev), s.runs.free(dev))
 }
 
 // pinned is page-locked host memory that grows.
@@ -100,29 +101,21 @@ func (p *pinned) free(dev driver.Device) error {
 	return dev.FreeHost(m)
 }
 
-// beginEncode gives the device the first filled bytes of in.
+// beginEncode gives the device the first filled bytes of in, and leaves in bytes the
+// frame as it is without runs, with room for the header before it.
 func (s *slot) beginEncode(context.Context) error {
 	raw := s.in.m.Bytes[reserve : reserve+s.filled]
-	if err := s.search(raw); err != nil {
-		return err
-	}
-	s.header.data = checksum(raw) // while the device works
-	return nil
-}
-
-// search starts the search for runs in raw and leaves in bytes the frame as it is without them, with room
-// for the header before it.
-func (s *slot) search(raw []byte) error {
 	s.header = frameHeader{kind: kindStored, raw: uint32(len(raw)), payload: uint32(len(raw))}
 	s.bytes = s.in.m.Bytes[reserve-frameHeaderSize : reserve+len(raw)]
 	if s.room = s.roomFor(raw); s.room == 0 {
+		s.header.data = checksum(raw)
 		return nil
 	}
-	if err := s.coder.encode(raw, s.room, s.in.m.Bytes[:8]); err != nil { // in front of the header
+	if err := s.coder.load(raw); err != nil {
 		return err
 	}
-	s.runs = min(s.runs+s.runs/8, int64(s.room))
-	return s.fetch(s.runs)
+	// Mostly as many as the frame before had.
+	return s.find(max(s.count+s.count/8, s.room/32))
 }
 
 // roomFor is how many runs raw may have for a frame of runs, or 0. They have to
@@ -136,17 +129,15 @@ func (s *slot) roomFor(raw []byte) int {
 
 func worthwhile(raw int) int { return raw - raw/16 - 1 }
 
-// fetch gives the stream the copies of the first runs found.
-func (s *slot) fetch(runs int64) error {
-	lengths, err := s.lengths.grow(s.rt.Device(), int(4*runs), 0)
+// find gives the stream the search for runs, and the copies of their number, of the
+// checksum and of the first runs.
+func (s *slot) find(runs int) error {
+	s.fetched = runs
+	found, err := s.runs.grow(s.rt.Device(), valuesAt(runs)+runs*s.width, 0)
 	if err != nil {
 		return err
 	}
-	out, err := s.out.grow(s.rt.Device(), reserve+int(runs)*(s.width+4), 0)
-	if err != nil {
-		return err
-	}
-	return s.coder.fetchRuns(out[reserve:reserve+int(runs)*s.width], lengths)
+	return s.coder.find(found, runs)
 }
 
 // endEncode makes a frame of the runs found, if they make it small.
@@ -157,33 +148,41 @@ func (s *slot) endEncode(ctx context.Context) error {
 	if err := s.stream.Wait(ctx); err != nil {
 		return err
 	}
-	fetched := s.runs
-	s.runs = int64(le.Uint64(s.in.m.Bytes))
-	if s.runs > int64(s.room) {
-		s.runs = 0
+	head := s.runs.m.Bytes
+	s.header.data = le.Uint32(head[8:])
+	runs := le.Uint64(head)
+	s.count = 0
+	if runs > uint64(s.room) {
 		return nil
 	}
-	if s.runs > fetched {
-		if err := s.fetch(s.runs); err != nil {
+	s.count = int(runs)
+	if s.count > s.fetched {
+		if err := s.find(s.count); err != nil {
 			return err
 		}
 		if err := s.stream.Wait(ctx); err != nil {
 			return err
 		}
 	}
-	out, found := s.out.m.Bytes, elementsOf[uint32](s.lengths.m.Bytes[:4*s.runs])
-	size, stored := lengthSize(found, s.width)
+	found := s.runs.m.Bytes
+	lengths, values := elementsOf[uint32](found[lengthsAt:][:4*s.count]), found[valuesAt(s.fetched):][:s.count*s.width]
+	size, stored := lengthSize(lengths, s.width)
 	payload := stored * int64(s.width+size)
 	if payload > int64(worthwhile(int(s.header.raw))) {
 		return nil
 	}
-	valueBytes := int(stored) * s.width
-	if stored > s.runs {
-		s.coder.split(out[reserve:reserve+valueBytes], found, size)
+	out, err := s.out.grow(s.rt.Device(), reserve+int(payload), 0)
+	if err != nil {
+		return err
 	}
-	putLengths(out[reserve+valueBytes:reserve+payload], found, size)
+	valueBytes := int(stored) * s.width
+	copy(out[reserve:], values)
+	if stored > int64(s.count) {
+		s.coder.split(out[reserve:reserve+valueBytes], lengths, size)
+	}
+	putLengths(out[reserve+valueBytes:], lengths, size)
 	s.header.kind, s.header.size, s.header.runs, s.header.payload = kindRuns, byte(size), uint32(stored), uint32(payload)
-	s.bytes = out[reserve-frameHeaderSize : reserve+payload]
+	s.bytes = out[reserve-frameHeaderSize:]
 	return nil
 }
 
@@ -194,7 +193,7 @@ func (s *slot) beginDecode(context.Context) error {
 	if h.kind != kindRuns {
 		return nil
 	}
-	lengths, err := s.lengths.grow(s.rt.Device(), 4*runs, 0)
+	lengths, err := s.runs.grow(s.rt.Device(), 4*runs, 0)
 	if err != nil {
 		return err
 	}
@@ -238,11 +237,12 @@ func (s *slot) corrupt(wrong string) error { return corruptFrame(s.number, s.at,
 // coder is the device's part of a frame, whose elements are of one width. Host
 // memory is page-locked, so that copies go on after the call.
 type coder interface {
-	// encode gives the stream the search for at most room runs in raw, and the
-	// copy of their number to count.
-	encode(raw []byte, room int, count []byte) error
-	// fetchRuns gives the stream the copies of the first runs found.
-	fetchRuns(values, lengths []byte) error
+	// load gives the stream the copy of raw to the device.
+	load(raw []byte) error
+	// find gives the stream the search for runs in what was loaded, and the copy of
+	// what it finds: their number in 8 bytes, the checksum in 4, and from lengthsAt and
+	// valuesAt(room) on the first room runs.
+	find(found []byte, room int) error
 	// split is splitValues; values has the values in front.
 	split(values []byte, lengths []uint32, size int)
 	// decode gives the stream the decoding of the runs to raw. The lengths add
@@ -251,54 +251,58 @@ type coder interface {
 	release() error
 }
 
+// lengthsAt and valuesAt are where the lengths and values of runs begin, after
+// their number and the data's checksum, so that one copy fetches all.
+const lengthsAt = 16
+
+func valuesAt(runs int) int { return lengthsAt + (4*runs+7)&^7 }
+
 // deviceFrame is a coder for elements of V's size. Runs are found by comparing
 // bits, so V stands for any type of that size and in any byte order.
 type deviceFrame[V uint8 | uint16 | uint32 | uint64] struct {
-	rt      *ptxrun.Runtime
-	stream  *ptxrun.Stream
-	raw     deviceMemory[V]
-	values  deviceMemory[V]
-	lengths deviceMemory[uint32]
-	count   deviceMemory[uint64]
+	rt     *ptxrun.Runtime
+	stream *ptxrun.Stream
+	raw    *ptxrun.Buffer[V]    // of the frame
+	data   deviceMemory[V]      // that it lies in
+	found  deviceMemory[uint64] // so that what is in it is aligned
 }
 
-func (d *deviceFrame[V]) release() error {
-	return errors.Join(d.raw.free(), d.values.free(), d.lengths.free(), d.count.free())
+func (d *deviceFrame[V]) release() error { return errors.Join(d.data.free(), d.found.free()) }
+
+// runs returns where the device has a number, a checksum, and the lengths and values
+// of so many runs.
+func (d *deviceFrame[V]) runs(n int) (count *ptxrun.Buffer[uint64], sum, lengths *ptxrun.Buffer[uint32], values *ptxrun.Buffer[V], err error) {
+	b, err := d.found.grow(d.rt, (valuesAt(n)+n*width[V]()+7)/8)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	var errs [4]error
+	count, errs[0] = b.Slice(0, 1)
+	sum, errs[1] = ptxrun.View[uint32](b, 8, 1)
+	lengths, errs[2] = ptxrun.View[uint32](b, lengthsAt, n)
+	values, errs[3] = ptxrun.View[V](b, valuesAt(n), n)
+	return count, sum, lengths, values, errors.Join(errs[:]...)
 }
 
-func (d *deviceFrame[V]) encode(raw []byte, room int, count []byte) error {
-	src, err := d.raw.grow(d.rt, len(raw)/width[V]())
-	if err != nil {
+func (d *deviceFrame[V]) load(raw []byte) (err error) {
+	if d.raw, err = d.data.grow(d.rt, len(raw)/width[V]()); err != nil {
 		return err
 	}
-	values, err := d.values.grow(d.rt, room)
-	if err != nil {
-		return err
-	}
-	lengths, err := d.lengths.grow(d.rt, room)
-	if err != nil {
-		return err
-	}
-	runs, err := d.count.grow(d.rt, 1)
-	if err != nil {
-		return err
-	}
-	s := d.stream.Driver()
-	if err := s.CopyToDevice(src.Ptr(), raw); err != nil {
-		return err
-	}
-	if err := ptxrun.RLEEncodeBuffer(d.stream, values, lengths, runs, src); err != nil {
-		return err
-	}
-	return s.CopyToHost(count, runs.Ptr())
+	return d.stream.Driver().CopyToDevice(d.raw.Ptr(), raw)
 }
 
-func (d *deviceFrame[V]) fetchRuns(values, lengths []byte) error {
-	s := d.stream.Driver()
-	if err := s.CopyToHost(values, d.values.b.Ptr()); err != nil {
+func (d *deviceFrame[V]) find(found []byte, room int) error {
+	count, sum, lengths, values, err := d.runs(room)
+	if err != nil {
 		return err
 	}
-	return s.CopyToHost(lengths, d.lengths.b.Ptr())
+	if err := ptxrun.RLEEncodeBuffer(d.stream, values, lengths, count, d.raw); err != nil {
+		return err
+	}
+	if err := ptxrun.CRC32CBuffer(d.stream, sum, d.raw); err != nil {
+		return err
+	}
+	return d.stream.Driver().CopyToHost(found, count.Ptr())
 }
 
 func (d *deviceFrame[V]) split(values []byte, lengths []uint32, size int) {
@@ -306,20 +310,11 @@ func (d *deviceFrame[V]) split(values []byte, lengths []uint32, size int) {
 }
 
 func (d *deviceFrame[V]) decode(raw, values, lengths []byte) error {
-	dst, err := d.raw.grow(d.rt, len(raw)/width[V]())
+	dst, err := d.data.grow(d.rt, len(raw)/width[V]())
 	if err != nil {
 		return err
 	}
-	runs := len(lengths) / 4
-	v, err := d.values.grow(d.rt, runs)
-	if err != nil {
-		return err
-	}
-	l, err := d.lengths.grow(d.rt, runs)
-	if err != nil {
-		return err
-	}
-	total, err := d.count.grow(d.rt, 1)
+	total, _, l, v, err := d.runs(len(lengths) / 4)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package rlefile
 import (
 	"context"
 	"fmt"
-	"hash/crc32"
 	"io"
 
 	"github.com/ptxrun/ptxrun"
@@ -238,33 +237,16 @@ func (z *Writer) readFrames(r io.Reader) (read int64, err error) {
 	return at - from, err
 }
 
-// readPiece is what is read of a frame at a time: little enough to be in the
-// processor's cache when its checksum is computed.
-const readPiece = 256 << 10
-
 // readEncode is beginEncode of bytes that have to be read first.
 func (s *slot) readEncode(ctx context.Context, r io.ReaderAt) error {
 	in, err := s.in.grow(s.rt.Device(), reserve+s.filled, 0)
 	if err != nil {
 		return err
 	}
-	raw, sum := in[reserve:], uint32(0)
-	for at := 0; at < len(raw); {
-		piece := raw[at:min(at+readPiece, len(raw))]
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := readAt(r, piece, s.at+int64(at)); err != nil {
-			return err
-		}
-		sum = crc32.Update(sum, castagnoli, piece)
-		at += len(piece)
-	}
-	if err := s.search(raw); err != nil {
+	if err := readAt(r, in[reserve:], s.at); err != nil {
 		return err
 	}
-	s.header.data = sum
-	return nil
+	return s.beginEncode(ctx)
 }
 
 // readAt fills b, or fails.
