@@ -106,7 +106,7 @@ func (b *Buffer[T]) Slice(from, to int) (*Buffer[T], error) {
 // Slice: results of several types can lie together, for one copy to fetch.
 //
 // Errors: ErrNil, ErrElementType if T holds pointers, ErrLength for what is not in b,
-// ErrMisaligned for an offset that is not a multiple of T's size.
+// ErrMisaligned for an address that T cannot have.
 func View[T, S any](b *Buffer[S], offset, n int) (*Buffer[T], error) {
 	const op = "View"
 	if b == nil {
@@ -123,8 +123,9 @@ func View[T, S any](b *Buffer[S], offset, n int) (*Buffer[T], error) {
 	if n > 0 {
 		v.ptr = b.ptr + driver.Ptr(offset)
 	}
-	if int64(v.ptr)%size != 0 {
-		return nil, driver.Errorf(op, driver.ErrMisaligned, "elements of %d bytes from byte %d on", size, offset)
+	var zero T
+	if align := driver.Ptr(unsafe.Alignof(zero)); v.ptr%align != 0 {
+		return nil, driver.Errorf(op, driver.ErrMisaligned, "byte %d is no multiple of %d", offset, align)
 	}
 	return v, nil
 }

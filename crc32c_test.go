@@ -42,44 +42,6 @@ func TestCRC32C(t *testing.T) {
 	})
 }
 
-// A checksum shares the state of the stream's single passes, before and behind them.
-func TestCRC32CAmongPasses(t *testing.T) {
-	const n = 100_000
-	data := make([]uint32, n)
-	for i := range data {
-		data[i] = uint32(i / 5)
-	}
-	table := crc32.MakeTable(crc32.Castagnoli)
-	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
-		s, err := NewStream(rt)
-		require.NoError(t, err)
-		src, err := NewBufferFrom(s, data)
-		require.NoError(t, err)
-		sums, err := NewBuffer[uint32](rt, 3)
-		require.NoError(t, err)
-		count, err := NewBuffer[uint64](rt, 1)
-		require.NoError(t, err)
-		for i := range sums.Len() {
-			sum, err := sums.Slice(i, i+1)
-			require.NoError(t, err)
-			require.NoError(t, CRC32CBuffer(s, sum, src))
-			require.NoError(t, RLECountBuffer(s, count, src))
-		}
-		var runs [1]uint64
-		require.NoError(t, count.CopyTo(s, runs[:]))
-		assert.Equal(t, uint64(n/5), runs[0])
-		got := make([]uint32, sums.Len())
-		require.NoError(t, sums.CopyTo(s, got))
-		for _, sum := range got {
-			assert.Equal(t, crc32.Checksum(bytesOf(data), table), sum)
-		}
-		for _, b := range []interface{ Free() error }{src, sums, count} {
-			require.NoError(t, b.Free())
-		}
-		require.NoError(t, s.Close())
-	})
-}
-
 func TestCRC32CRefuses(t *testing.T) {
 	rt, other := openCPU(t), openCPU(t)
 	s, err := NewStream(rt)

@@ -56,6 +56,8 @@ func TestRunsOutOfMemory(t *testing.T) {
 	require.NoError(t, err)
 	four, err := dst.Slice(0, 4)
 	require.NoError(t, err)
+	checksum, err := View[uint32](dst, 4, 1)
+	require.NoError(t, err)
 	out := BufferRuns[uint8, uint32]{dst, lengths}
 
 	for name, call := range map[string]func(s *Stream) error{
@@ -69,6 +71,7 @@ func TestRunsOutOfMemory(t *testing.T) {
 		"compare":   func(s *Stream) error { return RLECompareBuffer(s, out, count, Less, a, b) },
 		"ends":      func(s *Stream) error { return RLERunEndsBuffer(s, ends, a.Lengths) },
 		"lengths":   func(s *Stream) error { return RLELengthsBuffer(s, a.Lengths, ends) },
+		"checksum":  func(s *Stream) error { return CRC32CBuffer(s, checksum, a.Lengths) },
 		"at":        func(s *Stream) error { return RLEAtBuffer(s, four, a.Values, ends, a.Lengths) },
 	} {
 		for allowed := 0; ; allowed++ {

@@ -2,6 +2,7 @@ package ptxrun
 
 import (
 	"cmp"
+	"hash/crc32"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -85,6 +86,11 @@ func TestKeptState(t *testing.T) {
 			require.NoError(t, RLECountBuffer(s, count, a))
 			require.NoError(t, count.CopyTo(s, got))
 			require.EqualValues(t, (size+4)/5, got[0], "round %d", round)
+			one, err := out32.Slice(0, 1)
+			require.NoError(t, err)
+			require.NoError(t, CRC32CBuffer(s, one, a))
+			require.NoError(t, one.CopyTo(s, got32[:1]))
+			require.Equal(t, crc32.Checksum(bytesOf(src32[:size]), crc32.MakeTable(crc32.Castagnoli)), got32[0], "round %d", round)
 			require.NoError(t, InclusiveSegmentedScanBuffer(s, b, a, SegmentHeadsBuffer(f), Sum))
 			require.NoError(t, b.CopyTo(s, got32))
 			require.Equal(t, src32[size/3*3-3]+src32[size/3*3-2]+src32[size/3*3-1], got32[size/3*3-1], "round %d", round)

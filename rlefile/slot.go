@@ -114,8 +114,7 @@ func (s *slot) beginEncode(context.Context) error {
 	if err := s.coder.load(raw); err != nil {
 		return err
 	}
-	// Mostly as many as the frame before had.
-	return s.find(max(s.count+s.count/8, s.room/32))
+	return s.find(max(s.count+s.count/8, s.room/32)) // mostly enough
 }
 
 // roomFor is how many runs raw may have for a frame of runs, or 0. They have to
@@ -148,14 +147,12 @@ func (s *slot) endEncode(ctx context.Context) error {
 	if err := s.stream.Wait(ctx); err != nil {
 		return err
 	}
-	head := s.runs.m.Bytes
-	s.header.data = le.Uint32(head[8:])
-	runs := le.Uint64(head)
-	s.count = 0
-	if runs > uint64(s.room) {
+	runs := le.Uint64(s.runs.m.Bytes)
+	s.header.data = le.Uint32(s.runs.m.Bytes[sumAt:])
+	if s.count = int(runs); runs > uint64(s.room) {
+		s.count = 0
 		return nil
 	}
-	s.count = int(runs)
 	if s.count > s.fetched {
 		if err := s.find(s.count); err != nil {
 			return err
@@ -239,9 +236,8 @@ func (s *slot) corrupt(wrong string) error { return corruptFrame(s.number, s.at,
 type coder interface {
 	// load gives the stream the copy of raw to the device.
 	load(raw []byte) error
-	// find gives the stream the search for runs in what was loaded, and the copy of
-	// what it finds: their number in 8 bytes, the checksum in 4, and from lengthsAt and
-	// valuesAt(room) on the first room runs.
+	// find gives the stream the search for runs in what was loaded, its checksum, and the
+	// copy to found of their number, the checksum and the first room runs.
 	find(found []byte, room int) error
 	// split is splitValues; values has the values in front.
 	split(values []byte, lengths []uint32, size int)
@@ -251,9 +247,9 @@ type coder interface {
 	release() error
 }
 
-// lengthsAt and valuesAt are where the lengths and values of runs begin, after
-// their number and the data's checksum, so that one copy fetches all.
-const lengthsAt = 16
+// Runs lie together, so that one copy fetches them: their number, the checksum of the
+// data, lengths and values.
+const sumAt, lengthsAt = 8, 16
 
 func valuesAt(runs int) int { return lengthsAt + (4*runs+7)&^7 }
 
@@ -262,26 +258,32 @@ func valuesAt(runs int) int { return lengthsAt + (4*runs+7)&^7 }
 type deviceFrame[V uint8 | uint16 | uint32 | uint64] struct {
 	rt     *ptxrun.Runtime
 	stream *ptxrun.Stream
-	raw    *ptxrun.Buffer[V]    // of the frame
-	data   deviceMemory[V]      // that it lies in
-	found  deviceMemory[uint64] // so that what is in it is aligned
+	raw    *ptxrun.Buffer[V] // of the frame, in data
+	data   deviceMemory[V]
+	found  deviceMemory[uint64] // deviceRuns
+}
+
+// deviceRuns are runs on the device, and what lies before them.
+type deviceRuns[V any] struct {
+	count        *ptxrun.Buffer[uint64]
+	sum, lengths *ptxrun.Buffer[uint32]
+	values       *ptxrun.Buffer[V]
 }
 
 func (d *deviceFrame[V]) release() error { return errors.Join(d.data.free(), d.found.free()) }
 
-// runs returns where the device has a number, a checksum, and the lengths and values
-// of so many runs.
-func (d *deviceFrame[V]) runs(n int) (count *ptxrun.Buffer[uint64], sum, lengths *ptxrun.Buffer[uint32], values *ptxrun.Buffer[V], err error) {
+// runs returns the memory of n runs.
+func (d *deviceFrame[V]) runs(n int) (r deviceRuns[V], err error) {
 	b, err := d.found.grow(d.rt, (valuesAt(n)+n*width[V]()+7)/8)
 	if err != nil {
-		return nil, nil, nil, nil, err
+		return r, err
 	}
 	var errs [4]error
-	count, errs[0] = b.Slice(0, 1)
-	sum, errs[1] = ptxrun.View[uint32](b, 8, 1)
-	lengths, errs[2] = ptxrun.View[uint32](b, lengthsAt, n)
-	values, errs[3] = ptxrun.View[V](b, valuesAt(n), n)
-	return count, sum, lengths, values, errors.Join(errs[:]...)
+	r.count, errs[0] = b.Slice(0, 1)
+	r.sum, errs[1] = ptxrun.View[uint32](b, sumAt, 1)
+	r.lengths, errs[2] = ptxrun.View[uint32](b, lengthsAt, n)
+	r.values, errs[3] = ptxrun.View[V](b, valuesAt(n), n)
+	return r, errors.Join(errs[:]...)
 }
 
 func (d *deviceFrame[V]) load(raw []byte) (err error) {
@@ -292,17 +294,17 @@ func (d *deviceFrame[V]) load(raw []byte) (err error) {
 }
 
 func (d *deviceFrame[V]) find(found []byte, room int) error {
-	count, sum, lengths, values, err := d.runs(room)
+	r, err := d.runs(room)
 	if err != nil {
 		return err
 	}
-	if err := ptxrun.RLEEncodeBuffer(d.stream, values, lengths, count, d.raw); err != nil {
+	if err := ptxrun.RLEEncodeBuffer(d.stream, r.values, r.lengths, r.count, d.raw); err != nil {
 		return err
 	}
-	if err := ptxrun.CRC32CBuffer(d.stream, sum, d.raw); err != nil {
+	if err := ptxrun.CRC32CBuffer(d.stream, r.sum, d.raw); err != nil {
 		return err
 	}
-	return d.stream.Driver().CopyToHost(found, count.Ptr())
+	return d.stream.Driver().CopyToHost(found, r.count.Ptr())
 }
 
 func (d *deviceFrame[V]) split(values []byte, lengths []uint32, size int) {
@@ -314,19 +316,19 @@ func (d *deviceFrame[V]) decode(raw, values, lengths []byte) error {
 	if err != nil {
 		return err
 	}
-	total, _, l, v, err := d.runs(len(lengths) / 4)
+	r, err := d.runs(len(lengths) / 4)
 	if err != nil {
 		return err
 	}
 	s := d.stream.Driver()
-	if err := s.CopyToDevice(v.Ptr(), values); err != nil {
+	if err := s.CopyToDevice(r.values.Ptr(), values); err != nil {
 		return err
 	}
-	if err := s.CopyToDevice(l.Ptr(), lengths); err != nil {
+	if err := s.CopyToDevice(r.lengths.Ptr(), lengths); err != nil {
 		return err
 	}
 	// The sum is known, so that there is nothing to wait for.
-	if err := ptxrun.RLEDecodeRangeBuffer(d.stream, dst, total, v, l, 0); err != nil {
+	if err := ptxrun.RLEDecodeRangeBuffer(d.stream, dst, r.count, r.values, r.lengths, 0); err != nil {
 		return err
 	}
 	return s.CopyToHost(raw, dst.Ptr())
