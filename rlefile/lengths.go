@@ -8,13 +8,6 @@ import (
 // lengthSize returns the bytes a length with which the runs take the least
 // space, runs too long for it being split, and how many runs there are then.
 func lengthSize(lengths []uint32, width int) (size int, runs int64) {
-	var bits uint32
-	for _, l := range lengths {
-		bits |= l - 1
-	}
-	if bits <= math.MaxUint8 {
-		return 1, int64(len(lengths))
-	}
 	var extra8, extra16 int64
 	for _, l := range lengths {
 		extra8 += int64((l - 1) >> 8)
