@@ -18,6 +18,13 @@
 // everything, also after an error or when the context is done. A runtime's Close
 // waits for their calls, also for one that waits for the reader or writer below.
 //
+// # Checksums
+//
+// A frame's checksum is computed by the device, of the copy that it encodes, and is
+// verified by the host, of what it gives out. It covers all between: encoding, the copy
+// back, the file, decoding. For the copy to the device, the codes of link and memory
+// have to do.
+//
 // # Memory
 //
 // No more frames are held than [WithBuffers] says, by the methods of one position
