@@ -3,6 +3,7 @@ package ptxrun
 import (
 	"bytes"
 	"cmp"
+	"hash/crc32"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,18 @@ func TestLarge(t *testing.T) {
 			counting[i] = uint8(i + 1)
 		}
 		checkLarge(t, s, b, func(from, n int) []uint8 { return counting[from%256:][:n] })
+
+		sum, err := NewBuffer[uint32](rt, 1)
+		require.NoError(t, err)
+		require.NoError(t, CRC32CBuffer(s, sum, b))
+		checksum, table := uint32(0), crc32.MakeTable(crc32.Castagnoli)
+		for from := 0; from < n; from += checkPiece {
+			checksum = crc32.Update(checksum, table, counting[from%256:][:min(checkPiece, n-from)])
+		}
+		got := make([]uint32, 1)
+		require.NoError(t, sum.CopyTo(s, got))
+		require.Equal(t, checksum, got[0])
+		require.NoError(t, sum.Free())
 
 		// Three runs, the second across 2^32, by 32-bit lengths.
 		values, err := NewBufferFrom(s, []uint8{7, 9, 11})
