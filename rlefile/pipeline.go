@@ -24,8 +24,8 @@ type config struct {
 func WithFrame(bytes int) Option { return func(c *config) { c.frame = bytes } }
 
 // WithBuffers sets how many frames are worked on at a time, at least 1. The
-// default is the number of processors, within 2 and 16, and half as many more for
-// a Writer.
+// default is the number of processors, within 2 and 16, and a quarter more for a
+// Writer.
 func WithBuffers(n int) Option { return func(c *config) { c.buffers = n } }
 
 // A reader's buffers by default: decoded bytes stay in the processor's cache until
@@ -35,7 +35,7 @@ func readBuffers() int { return max(2, min(runtime.GOMAXPROCS(0), 16)) }
 
 // A writer's: encoding there took 44 ms with 16 buffers where each was waited for, 28
 // with runs fetched before they are counted and 16, 27 with 24, 29 with 32.
-func writeBuffers() int { return readBuffers() * 3 / 2 }
+func writeBuffers() int { return (5*readBuffers() + 3) / 4 }
 
 // configOf checks what is to be opened: the options, with so many buffers by default,
 // and the reader or writer below, which has that name in errors.
