@@ -428,13 +428,13 @@ const (
 	// By bulk copies tiles are of fewer parts, in stages; a group of writers has a warp
 	// a part.
 	decodeBulkParts    = 4
-	decodeBulkGroups   = 4
-	decodeBulkStages   = 8
-	decodeBulkLookers  = 1
-	decodeBulkReducers = 2
+	decodeBulkGroups   = 3
+	decodeBulkStages   = 9
+	decodeBulkReducers = 3
 	decodeBulkWriters  = decodeBulkParts * decodeBulkGroups
-	decodeBulkBlock    = (1 + decodeBulkLookers + decodeBulkReducers + decodeBulkWriters) * 32
+	decodeBulkBlock    = (3 + decodeBulkReducers + decodeBulkWriters) * 32
 	decodeBulkChunk    = 64 << 10
+	decodeBulkShared   = 227 << 10
 )
 
 // decodePart is the runs of a part, for values and lengths of the given sizes.
@@ -462,12 +462,6 @@ func decodeBulkPieces(size, length int64) (pieces, runs int64) {
 func decodeBulkTile(size, length int64) int64 {
 	pieces, runs := decodeBulkPieces(size, length)
 	return pieces * runs
-}
-
-// decodeBulkShared is the shared memory of decoding by bulk copies: stages of runs and
-// a window a writer.
-func decodeBulkShared(size, length int64) int64 {
-	return decodeBulkStages*decodeBulkTile(size, length)*(size+length) + decodeBulkWriters*decodeWindow + 3072
 }
 
 // decodeState is the bytes of state for decoding runs in so many tiles: the tiles'
@@ -504,7 +498,7 @@ func rlePassModules[V twin.Unsigned](t elemType) []ModuleSpec {
 	decodeBulk := func(length elemType, tw driver.Twin) KernelSpec {
 		k := decode(length, tw)
 		k.Name, k.Block, k.Target = "rle_decode_bulk_"+t.name+"_"+length.name, decodeBulkBlock, bulkCapability
-		k.Tile, k.Shared = decodeBulkTile(size, int64(length.size)), decodeBulkShared(size, int64(length.size))
+		k.Tile, k.Shared = decodeBulkTile(size, int64(length.size)), decodeBulkShared
 		return k
 	}
 	return []ModuleSpec{

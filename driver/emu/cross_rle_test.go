@@ -3,6 +3,7 @@ package emu_test
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -53,10 +54,32 @@ func runPassCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n, tiles
 			}
 			total += lengths[i]
 		}
-		state := memory(make([]byte, 256+tiles*(16+32*24)))
-		for _, window := range [][2]uint64{{0, total + 3}, {total / 3, total / 2}} {
-			list = append(list, crossing{grid, []value{memory(values), memory(sized(lengths, length)), scalar(uint64(n)), result(make([]byte, (window[1]+1)*uint64(size))),
-				scalar(window[0]), scalar(window[1]), result(make([]uint64, 1)), state}})
+		decode := func(from, room uint64) {
+			list = append(list, crossing{grid, []value{memory(values), memory(sized(lengths, length)), scalar(uint64(n)), result(make([]byte, (room+1)*uint64(size))),
+				scalar(from), scalar(room), result(make([]uint64, 1)), memory(make([]byte, 256+tiles*(16+32*24)))}})
+		}
+		decode(0, total+3)
+		decode(total/3, total/2)
+		if most != 3000 || n < 31 {
+			continue
+		}
+		// Totals of tiles beyond 32 bits, and a sum of all at its bound and beyond.
+		huge := n / 2
+		small := total - lengths[huge]
+		bounds := []uint64{math.MaxUint32}
+		if length == "u64" {
+			bounds = []uint64{1 << 33, math.MaxUint64 - 1 - small, math.MaxUint64 - small, math.MaxUint64}
+		}
+		begin := uint64(0)
+		for _, l := range lengths[:huge] {
+			begin += l
+		}
+		for _, bound := range bounds {
+			lengths[huge] = bound
+			decode(begin-min(begin, 20), 70)
+			if end := begin + bound; end > begin {
+				decode(end-20, 70)
+			}
 		}
 	}
 	return list

@@ -63,16 +63,18 @@ __device__ __forceinline__ unsigned fetch_rest(unsigned char *to, const void *fr
 // load_tiles is the loader's role, a thread's, in a pass whose tiles go through a
 // ring of stages: it takes tickets, waits until a stage is empty, and calls
 // load(stage, tile), which makes the stage's barrier full complete. Behind the last
-// tile end(stage) does, once for each reducer: every one has to see the end.
-template <int count, int reducers, class Stages, class Load, class End>
-__device__ __forceinline__ void load_tiles(Stages &stages, const Pass &pass, uint64_t tiles, Load load, End end) {
-    uint64_t next = pass.take_ticket();
+// tile end(stage) does, once for each reducer: every one has to see the end. Unless
+// ahead, a tile is taken when its stage is empty, and not before.
+template <int count, int reducers, bool ahead = true, class Stages, class Tickets, class Load, class End>
+__device__ __forceinline__ void load_tiles(Stages &stages, Tickets tickets, uint64_t tiles, Load load, End end) {
+    uint64_t next = ahead ? tickets.take_ticket() : 0;
     int ends = 0;
     for (uint32_t i = 0;; i++) {
         const int s = i % count;
-        const uint64_t tile = next;
-        if (tile < tiles) next = pass.take_ticket();  // its latency passes with the wait
+        uint64_t tile = next;
+        if (ahead && tile < tiles) next = tickets.take_ticket();  // its latency passes with the wait
         if (i >= count) stages.empty[s].wait((i / count + 1) & 1);
+        if (!ahead && tile < tiles) tile = next = tickets.take_ticket();
         stages.index[s] = tile;
         if (tile < tiles) {
             load(s, tile);

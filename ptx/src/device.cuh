@@ -171,6 +171,11 @@ __device__ __forceinline__ void load_relaxed(uint64_t &a, uint64_t &b, const uin
     asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(p) : "memory");
 }
 
+// store_relaxed of two words, aligned to their size; each is seen whole.
+__device__ __forceinline__ void store_relaxed(uint64_t *p, uint64_t a, uint64_t b) {
+    asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" : : "l"(p), "l"(a), "l"(b) : "memory");
+}
+
 // fence_acq_rel orders this thread's accesses before it, and those that it knows
 // of, before what comes after it, for who reads a relaxed store from there.
 __device__ __forceinline__ void fence_acq_rel() { asm volatile("fence.acq_rel.gpu;" : : : "memory"); }

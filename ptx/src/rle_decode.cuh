@@ -30,7 +30,7 @@ constexpr int decode_pass_block = decode_parts * warp_size;
 constexpr int decode_blocks = 3;  // a multiprocessor
 constexpr int decode_rows_most = 8;
 constexpr int decode_ahead = 2;  // totals a thread has on their way: so many blocks run on 132 multiprocessors
-constexpr int window_vectors = 8;  // a lane's, of the output that a warp has in shared memory
+constexpr int decode_window = 8;  // vectors, a lane's, of the output that a warp has in shared memory
 constexpr int chunk_bytes = 32 << 10;
 constexpr int part_bytes = 48 << 10;
 static_assert(chunk_bytes <= part_bytes && part_bytes < 1 << 16, "lengths are held in 16 bits");
@@ -47,7 +47,7 @@ constexpr int decode_pass_tile = decode_parts * decode_part<V, L>;
 // PartMemory is a warp's in shared memory.
 template <class V, class L>
 struct PartMemory {
-    static constexpr int window_bytes = window_vectors * warp_size * 16;
+    static constexpr int window_vectors = decode_window, window_bytes = window_vectors * warp_size * 16;
     static constexpr int lengths_bytes = decode_part<V, L> * 2;
     static constexpr int values_bytes = decode_part<V, L> * sizeof(V);
     static constexpr int bytes = window_bytes + lengths_bytes + values_bytes + 32;
@@ -418,9 +418,9 @@ struct Constant {
 // Window is the part of the output that a warp has in shared memory: changes among
 // zeros. Places count from vectors, which is at a 16-byte boundary of memory and lies lead
 // elements before the output; it ends at end.
-template <class V>
+template <class V, int vectors_held>
 struct Window {
-    static constexpr unsigned vw = vector_width<V>, row = warp_size * vw, width = window_vectors * row;
+    static constexpr unsigned vw = vector_width<V>, row = warp_size * vw, width = vectors_held * row;
     uint32_t memory, edges;
     V *vectors;
     unsigned lead, end;
@@ -431,14 +431,14 @@ struct Window {
 
     // Narrow values of several vectors are scanned in one word.
     static constexpr int together = sizeof(V) < 4 ? 4 / sizeof(V) : 1;
-    static_assert(window_vectors % together == 0, "whole words of vectors");
+    static_assert(vectors_held % together == 0, "whole words of vectors");
 
     // flush writes the window, more than which is left of the output, and goes on to the
     // next.
     __device__ __forceinline__ void flush(unsigned lane) {
         __syncwarp();
 #pragma unroll
-        for (int j = 0; j < window_vectors; j += together) write<true>(j, lane);
+        for (int j = 0; j < vectors_held; j += together) write<true>(j, lane);
         __syncwarp();
         begin += width;
         begun = tight = false;
@@ -447,7 +447,7 @@ struct Window {
     __device__ __forceinline__ void flush_last(unsigned lane) {
         __syncwarp();
 #pragma unroll
-        for (int j = 0; j < window_vectors; j += together) {
+        for (int j = 0; j < vectors_held; j += together) {
             if (begin + j * row >= end) break;
             if (begin + (j + together) * row <= end) {
                 write<true>(j, lane);
@@ -555,7 +555,7 @@ __device__ __forceinline__ void expand(V *out, unsigned size, const Memory &memo
     const auto bytes = [](uint32_t element) { return element * unsigned(sizeof(V)); };
 
     const unsigned lead = reinterpret_cast<uintptr_t>(out) / sizeof(V) % vector_width<V>;
-    Window<V> window{memory.window, memory.edges(), out - lead, lead, size + lead};
+    Window<V, Memory::window_vectors> window{memory.window, memory.edges(), out - lead, lead, size + lead};
     constexpr unsigned width = window.width;
     Bits<V> before = 0;  // of the last run that begins before the step
 
@@ -674,7 +674,7 @@ __device__ __forceinline__ void rle_decode_pass(const V *values, const L *length
     uint64_t prefix = 0;  // of the tile, in the first warp
 
 #pragma unroll
-    for (int k = 0; k < window_vectors; k++) {
+    for (int k = 0; k < Memory::window_vectors; k++) {
         const uint32_t zero[4] = {};
         store_shared(memory.window + (k * warp_size + lane) * 16, zero);
     }
