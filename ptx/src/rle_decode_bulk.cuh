@@ -6,9 +6,11 @@
 // Run-length decoding by bulk copies (sm_90). A block's warps have roles, as in
 // scan_bulk: one loads the runs of tiles into stages; reducers sum up pieces and publish
 // the tiles' totals; a placer waits for what precedes a tile and says where each part goes;
-// writers, in groups of a warp a part, write the tiles in turn. What precedes the tiles one
-// warp of all finds for all of them, the scanner, in the block that comes first: a
-// look-back by every block would load every total once a block.
+// writers, in groups of a warp a part, write the tiles in turn.
+//
+// What precedes the tiles is found by one warp of all, the scanner, in the block that
+// comes first. A look-back by every block would load every total once a block, and takes
+// its warp longer than the writers need: 690 GB/s of bytes for 800 at runs of 2, on an H200.
 
 #if __CUDA_ARCH__ >= 900
 
@@ -267,8 +269,10 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
             const unsigned part = minimum<unsigned>(lane, parts - 1);
             const uint64_t begin = place(part * part_pieces), stop = place((part + 1) * part_pieces);
             const bool at_once = begin >= from && stop <= end && stop - begin <= most;
-            put_shared(shared_address(stages.begin[s]) + part * 8, begin);
-            put_shared(shared_address(stages.size[s]) + part * 4, at_once ? uint32_t(stop - begin) : 0);
+            if (lane < parts) {
+                put_shared(shared_address(stages.begin[s]) + part * 8, begin);
+                put_shared(shared_address(stages.size[s]) + part * 4, at_once ? uint32_t(stop - begin) : 0);
+            }
             const unsigned others = __ballot_sync(full_warp, !at_once && begin < end && stop > from);
             if (others != 0) {
                 // A lane a piece. The last chunk is of half to one and a half.
