@@ -11,7 +11,8 @@ import (
 
 const (
 	// lcsPerMultiprocessor is the bands that a multiprocessor works on at a time,
-	// where their memory allows it: two a scheduler. With more the pass was slower.
+	// where their memory allows it: with two a scheduler it has an instruction to issue
+	// at any time, and more are slower.
 	lcsPerMultiprocessor = 8
 
 	// lcsWorkspace is the bytes for the carries between bands that are taken
@@ -22,9 +23,18 @@ const (
 // Variables, for tests of what is larger.
 var (
 	// lcsWays is the parts that a pair's rows are cut into at a time to find the
-	// subsequence: the whole table is gone through twice, once from each end, and
-	// then, of each part, only what is beside it.
+	// subsequence: the whole table is gone through from both ends, and then, of each
+	// part, only what is beside it.
 	lcsWays int64 = 64
+
+	// lcsHalved is the bands a multiprocessor from which on the time is that of the
+	// table's cells, and going through half of them twice pays. Below, it is that of
+	// columns, one after the other.
+	lcsHalved int64 = 5
+
+	// lcsBothEnds is the bands from which on a length is found from both ends, so that
+	// half as many come one behind the other.
+	lcsBothEnds uint64 = 8
 
 	// Columns whose rows are stored to walk back over: of a piece, and of all
 	// pieces of a launch.
@@ -38,6 +48,7 @@ type lcsBits struct {
 	pass, cross, trace, many kernel
 	rows                     int64 // of a band
 	blocks                   int64 // the most bands at a time
+	twins                    bool  // of the kernels, a band a core
 	a, b                     driver.Ptr
 }
 
@@ -63,14 +74,20 @@ func newLCSBits(s *Stream, size int64, distinct int64) (*lcsBits, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.rt.dev.Info().Capability == 0 {
-		each = 1 // twins have a band a core
+	if p.twins = s.rt.dev.Info().Capability == 0; p.twins {
+		each = 1
 	}
 	p.blocks = int64(max(1, min(each, lcsPerMultiprocessor)) * s.rt.dev.Info().Multiprocessors)
 	return p, nil
 }
 
-func (p *lcsBits) bands(q *twin.LCSProblem) int64 { return ceilDiv(int64(q.Rows), p.rows) }
+func (p *lcsBits) bands(q *twin.LCSProblem) uint64 { return uint64(ceilDiv(int64(q.Rows), p.rows)) }
+
+// whole is a problem all of whose table is gone through from the front.
+func (p *lcsBits) whole(q twin.LCSProblem) twin.LCSProblem {
+	q.Front = p.bands(&q)
+	return q
+}
 
 func lcsChunks(columns uint64) int64 { return ceilDiv(int64(columns), 32) }
 
@@ -99,33 +116,36 @@ type lcsWork struct {
 	problems      []twin.LCSProblem
 	alone         bool // one from the front: parameters, not memory
 	units, blocks int64
-	crossings     int64
 
 	// Bytes from the start.
-	lengthsAt, ringAt, problemsAt, crossingsAt, keptAt, size int64
+	lengthsAt, ringAt, problemsAt, keptAt, size int64
 }
 
 // lcsPlan lays the workspace of problems out and completes them: their units,
 // crossings and places in what is kept and between bands. With fewer blocks less
 // lies between bands: workspace bounds it as far as a block does.
 func lcsPlan(problems []twin.LCSProblem, rows, blocks, workspace int64) lcsWork {
-	w := lcsWork{problems: problems, alone: len(problems) == 1 && problems[0].A == 0 && problems[0].B == 0 && problems[0].Directions == 1}
+	w := lcsWork{problems: problems, alone: len(problems) == 1 && lcsAlone(&problems[0], rows)}
 	var kept, most int64
+	var crossings uint64
 	for i := range problems {
 		q := &problems[i]
-		bands := ceilDiv(int64(q.Rows), rows)
-		q.Units, q.Crossings, q.Kept = uint64(w.units), uint64(w.crossings), uint64(kept)
-		w.units += bands * int64(q.Directions)
-		w.crossings += q.Boundaries(rows)
-		if q.Keep > 0 {
-			kept += int64(q.Directions) * (bands / int64(q.Keep)) * lcsChunks(q.Columns)
+		q.Units, q.Crossings = uint64(w.units), crossings
+		w.units += int64(q.Front + q.Back)
+		crossings += uint64(q.Boundaries(rows))
+		if q.Keep > 0 && q.Stride == 0 {
+			q.Stride, q.KeptFront = uint64(lcsChunks(q.Columns)), uint64(kept)
+			kept += max(int64(q.Front/q.Keep), q.Boundaries(rows)) * int64(q.Stride)
+			if q.KeptBack = uint64(kept); q.Back > 0 {
+				kept += q.Boundaries(rows) * int64(q.Stride)
+			}
 		}
-		most = max(most, bands)
+		most = max(most, int64(max(q.Front, q.Back)))
 	}
 	// The most blocks, below what there is work for, whose ring fits.
 	ring := func(blocks int64) (bytes int64) {
 		for i := range problems {
-			bytes += lcsRing(&problems[i], rows, blocks)
+			bytes += lcsRing(&problems[i], blocks)
 		}
 		return bytes
 	}
@@ -137,30 +157,35 @@ func lcsPlan(problems []twin.LCSProblem, rows, blocks, workspace int64) lcsWork 
 	at := int64(0)
 	for i := range problems {
 		q := &problems[i]
-		q.Ring, q.Slots = uint64(at/8), uint64(lcsSlots(q, rows, w.blocks))
-		at += lcsRing(q, rows, w.blocks)
+		q.Ring, q.Slots = uint64(at/8), uint64(lcsSlots(q, w.blocks))
+		at += lcsRing(q, w.blocks)
 	}
 	w.lengthsAt = 256
 	w.ringAt = w.lengthsAt + align256(int64(len(problems))*8)
 	w.problemsAt = w.ringAt + align256(at)
-	w.crossingsAt = w.problemsAt + align256(int64(len(problems))*sizeOf[twin.LCSProblem]())
-	w.keptAt = w.crossingsAt + align256(w.crossings*8)
+	w.keptAt = w.problemsAt + align256(int64(len(problems))*sizeOf[twin.LCSProblem]())
 	w.size = w.keptAt + align256(kept*4)
 	return w
 }
 
+// lcsAlone is whether a problem is what the parameters of a launch can describe: all rows
+// once, with one boundary at most.
+func lcsAlone(q *twin.LCSProblem, rows int64) bool {
+	return q.A == 0 && q.B == 0 && q.Front+q.Back == uint64(ceilDiv(int64(q.Rows), rows)) && q.Stride == 0 && q.Boundaries(rows) <= 1
+}
+
 // lcsSlots is the bands of a problem whose carries are kept apart: one more than
 // are worked on at a time, or all.
-func lcsSlots(q *twin.LCSProblem, rows, blocks int64) int64 {
-	return min(blocks+1, ceilDiv(int64(q.Rows), rows))
+func lcsSlots(q *twin.LCSProblem, blocks int64) int64 {
+	return min(blocks+1, int64(max(q.Front, q.Back)))
 }
 
 // lcsRing is the bytes that they take; a band that is alone passes none on.
-func lcsRing(q *twin.LCSProblem, rows, blocks int64) int64 {
-	if int64(q.Rows) <= rows {
+func lcsRing(q *twin.LCSProblem, blocks int64) int64 {
+	if max(q.Front, q.Back) == 1 {
 		return 0
 	}
-	return int64(q.Directions) * lcsSlots(q, rows, blocks) * lcsChunks(q.Columns) * 8
+	return int64(min(q.Front, 1)+min(q.Back, 1)) * lcsSlots(q, blocks) * lcsChunks(q.Columns) * 8
 }
 
 // plan is lcsPlan for this device. Carries between bands take no more than a
@@ -168,7 +193,7 @@ func lcsRing(q *twin.LCSProblem, rows, blocks int64) int64 {
 func (p *lcsBits) plan(problems []twin.LCSProblem) (lcsWork, error) {
 	wanted, workspace := int64(0), int64(lcsWorkspace)
 	for i := range problems {
-		wanted += lcsRing(&problems[i], p.rows, p.blocks)
+		wanted += lcsRing(&problems[i], p.blocks)
 	}
 	if wanted > workspace {
 		free, _, err := p.s.rt.dev.MemInfo()
@@ -189,30 +214,55 @@ func (p *lcsBits) run(ctx context.Context, problems []twin.LCSProblem) (w lcsWor
 	if at, err = p.s.alloc(w.size); err != nil {
 		return w, 0, err
 	}
-	if err = p.launch(ctx, &w, at, at+driver.Ptr(w.lengthsAt)); err != nil {
+	if err = p.launch(ctx, &w, at, at+driver.Ptr(w.lengthsAt), at+driver.Ptr(w.keptAt)); err != nil {
 		p.s.free(at)
 	}
 	return w, at, err
 }
 
-// launch runs the pass on a workspace; lengths may lie elsewhere.
-func (p *lcsBits) launch(ctx context.Context, w *lcsWork, at, lengths driver.Ptr) error {
+// launch runs the pass on a workspace. Lengths and what is kept may lie elsewhere.
+func (p *lcsBits) launch(ctx context.Context, w *lcsWork, at, lengths, kept driver.Ptr) error {
 	place := func(offset int64) driver.Ptr { return at + driver.Ptr(offset) }
 	if err := p.s.s.Fill(at, 0, w.problemsAt); err != nil {
 		return err
 	}
 	args := driver.NewArgs().Ptr(p.a).Ptr(p.b)
 	if only := w.problems[0]; w.alone {
-		args.Ptr(0).Uint64(0).Uint64(only.Rows).Uint64(only.Columns).Uint64(only.Keep).Uint64(only.Slots)
+		args.Ptr(0).Uint64(0).Uint64(only.Rows).Uint64(only.Columns).Uint64(only.Front).Uint64(only.Keep).Uint64(only.Slots)
 	} else {
 		if err := p.s.upload(ctx, place(w.problemsAt), bytesOf(w.problems)); err != nil {
 			args.Release()
 			return err
 		}
-		args.Ptr(place(w.problemsAt)).Uint64(uint64(len(w.problems))).Uint64(0).Uint64(0).Uint64(0).Uint64(0)
+		args.Ptr(place(w.problemsAt)).Uint64(uint64(len(w.problems))).Uint64(0).Uint64(0).Uint64(0).Uint64(0).Uint64(0)
 	}
-	args.Uint64(uint64(w.units)).Ptr(place(w.ringAt)).Ptr(place(w.keptAt)).Ptr(lengths).Ptr(at)
+	args.Uint64(uint64(w.units)).Ptr(place(w.ringAt)).Ptr(kept).Ptr(lengths).Ptr(at)
 	return p.s.launch(p.pass, uint64(w.blocks), w.units, args)
+}
+
+// planLength is the plan for the length of m by n letters.
+func (p *lcsBits) planLength(m, n int64) (lcsWork, error) {
+	q := p.whole(twin.LCSProblem{Rows: uint64(m), Columns: uint64(n)})
+	if !p.twins && q.Front >= lcsBothEnds {
+		q.Back = q.Front / 2
+		q.Front -= q.Back
+		q.Keep = q.Front
+	}
+	return p.plan([]twin.LCSProblem{q})
+}
+
+// launchLength runs it on a workspace. Nothing but the length is written to length.
+func (p *lcsBits) launchLength(ctx context.Context, w *lcsWork, at, length driver.Ptr) error {
+	q := &w.problems[0]
+	if q.Back == 0 {
+		return p.launch(ctx, w, at, length, 0)
+	}
+	kept := at + driver.Ptr(w.keptAt)
+	if err := p.launch(ctx, w, at, at+driver.Ptr(w.lengthsAt), kept); err != nil {
+		return err
+	}
+	args := driver.NewArgs().Ptr(0).Uint64(0).Uint64(q.Columns).Ptr(kept).Ptr(0).Ptr(length)
+	return p.s.launch(p.cross, 1, 1, args)
 }
 
 // put brings both sequences to the device, in one piece of memory whose address
@@ -237,7 +287,7 @@ func (s *Stream) lcsLength(ctx context.Context, size, distinct int64, a, b []byt
 	if err != nil {
 		return 0, err
 	}
-	w, err := p.plan([]twin.LCSProblem{{Rows: uint64(int64(len(a)) / size), Columns: uint64(int64(len(b)) / size), Directions: 1}})
+	w, err := p.planLength(int64(len(a))/size, int64(len(b))/size)
 	if err != nil {
 		return 0, err
 	}
@@ -264,14 +314,14 @@ func (s *Stream) lcsLength(ctx context.Context, size, distinct int64, a, b []byt
 	} else if err := cmp.Or(s.upload(ctx, p.a, a), s.upload(ctx, p.b, b)); err != nil {
 		return 0, err
 	}
-	lengths := at + driver.Ptr(w.lengthsAt)
-	if err := p.launch(ctx, &w, at, lengths); err != nil {
+	length := at + driver.Ptr(w.lengthsAt)
+	if err := p.launchLength(ctx, &w, at, length); err != nil {
 		return 0, err
 	}
 	if err := s.wait(ctx); err != nil {
 		return 0, err
 	}
-	v, err := s.read(lengths, 8)
+	v, err := s.read(length, 8)
 	return int(v), err
 }
 
@@ -282,7 +332,7 @@ func (s *Stream) lcsLengthOn(size int64, length, a driver.Ptr, m int64, b driver
 		return err
 	}
 	p.a, p.b = a, b
-	w, err := p.plan([]twin.LCSProblem{{Rows: uint64(m), Columns: uint64(n), Directions: 1}})
+	w, err := p.planLength(m, n)
 	if err != nil {
 		return err
 	}
@@ -291,15 +341,15 @@ func (s *Stream) lcsLengthOn(size int64, length, a driver.Ptr, m int64, b driver
 		return err
 	}
 	defer s.free(at)
-	return p.launch(context.Background(), &w, at, length)
+	return p.launchLength(context.Background(), &w, at, length)
 }
 
 // lastRow gives the stream a pass over sequences on the device, and returns
 // where, a bit a column, it is kept whether the length of a's common subsequence
 // with the columns so far grows. The workspace is the caller's to free.
 func (p *lcsBits) lastRow(ctx context.Context, m, n int64) (bits, workspace driver.Ptr, err error) {
-	q := twin.LCSProblem{Rows: uint64(m), Columns: uint64(n), Directions: 1}
-	q.Keep = uint64(p.bands(&q))
+	q := p.whole(twin.LCSProblem{Rows: uint64(m), Columns: uint64(n)})
+	q.Keep = q.Front
 	w, at, err := p.run(ctx, []twin.LCSProblem{q})
 	return at + driver.Ptr(w.keptAt), at, err
 }
@@ -467,6 +517,11 @@ func (s *Stream) markedNumbers(call string, bits driver.Ptr, n, index int64) (nu
 // on it, all at once.
 func (p *lcsBits) divide(ctx context.Context, whole twin.LCSProblem) (pieces []twin.LCSProblem, err error) {
 	todo := []twin.LCSProblem{whole}
+	if p.bands(&whole) >= uint64(max(2, lcsHalved*int64(p.s.rt.dev.Info().Multiprocessors))) {
+		if todo, err = p.divideHalves(ctx, whole); err != nil {
+			return nil, err
+		}
+	}
 	for len(todo) > 0 {
 		var large, next []twin.LCSProblem
 		for _, q := range todo {
@@ -475,14 +530,16 @@ func (p *lcsBits) divide(ctx context.Context, whole twin.LCSProblem) (pieces []t
 			case bands == 1:
 				pieces = append(pieces, q)
 			default:
-				q.Directions, q.Keep = 2, uint64(ceilDiv(bands, lcsWays))
+				// Sections in front of all boundaries, and behind them.
+				q.Keep = p.section(&q)
+				q.Front, q.Back = uint64(q.Boundaries(p.rows))*q.Keep, bands-q.Keep
 				large = append(large, q)
 			}
 		}
 		for len(large) > 0 {
 			n, bytes := 0, int64(0)
-			for n < len(large) && (n == 0 || bytes+lcsRing(&large[n], p.rows, p.blocks) <= lcsWorkspace) {
-				bytes += lcsRing(&large[n], p.rows, p.blocks)
+			for n < len(large) && (n == 0 || bytes+lcsRing(&large[n], p.blocks) <= lcsWorkspace) {
+				bytes += lcsRing(&large[n], p.blocks)
 				n++
 			}
 			if next, err = p.divideOnce(ctx, large[:n], next); err != nil {
@@ -495,6 +552,11 @@ func (p *lcsBits) divide(ctx context.Context, whole twin.LCSProblem) (pieces []t
 	return pieces, nil
 }
 
+// section is the bands between the boundaries at which a problem is cut.
+func (p *lcsBits) section(q *twin.LCSProblem) uint64 {
+	return uint64(ceilDiv(int64(p.bands(q)), lcsWays))
+}
+
 // divideOnce cuts problems at their boundaries and appends the parts.
 func (p *lcsBits) divideOnce(ctx context.Context, problems, parts []twin.LCSProblem) ([]twin.LCSProblem, error) {
 	w, at, err := p.run(ctx, problems)
@@ -502,14 +564,86 @@ func (p *lcsBits) divideOnce(ctx context.Context, problems, parts []twin.LCSProb
 		return nil, err
 	}
 	defer p.s.free(at)
-	place := func(offset int64) driver.Ptr { return at + driver.Ptr(offset) }
-	args := driver.NewArgs().Ptr(place(w.problemsAt)).Uint64(uint64(len(problems))).Ptr(place(w.keptAt)).Ptr(place(w.crossingsAt))
-	if err := p.s.launch(p.cross, uint64(w.crossings), w.crossings, args); err != nil {
+	return p.cut(ctx, problems, at+driver.Ptr(w.keptAt), parts)
+}
+
+// divideHalves is divideOnce for a problem with many bands, with three quarters of the
+// work: the upper half is gone through from the front and the lower one from the back.
+// Where the walk crosses between them is known then; what lies in front of it in the
+// upper half, and behind it in the lower one, is gone through from the other side.
+func (p *lcsBits) divideHalves(ctx context.Context, q twin.LCSProblem) ([]twin.LCSProblem, error) {
+	q.Keep = p.section(&q)
+	above := uint64(q.Boundaries(p.rows)+1) / 2 // boundaries, with the one between the halves
+	q.Front, q.Back = above*q.Keep, p.bands(&q)-above*q.Keep
+	problems := []twin.LCSProblem{q}
+	w, at, err := p.run(ctx, problems)
+	if err != nil {
 		return nil, err
 	}
-	crossings := make([]uint64, w.crossings)
-	if err := p.s.download(ctx, bytesOf(crossings), place(w.crossingsAt)); err != nil {
+	defer p.s.free(at)
+	kept := at + driver.Ptr(w.keptAt)
+
+	q = problems[0]
+	between := q
+	between.Rows = 2 * q.Keep * uint64(p.rows)
+	between.KeptFront, between.KeptBack = q.KeptFront+(above-1)*q.Stride, q.KeptBack+(above-1)*q.Stride
+	halves, err := p.cut(ctx, []twin.LCSProblem{between}, kept, nil)
+	if err != nil {
 		return nil, err
+	}
+	column := halves[0].Columns
+
+	upper, lower := q, q
+	upper.Rows, upper.Columns = q.Front*uint64(p.rows), column
+	upper.Front, upper.Back = 0, q.Front-q.Keep
+	lower.A, lower.Rows, lower.B, lower.Columns = q.A+upper.Rows, q.Rows-upper.Rows, q.B+column, q.Columns-column
+	lower.Front, lower.Back = uint64(lower.Boundaries(p.rows))*q.Keep, 0
+	lower.KeptFront, lower.KeptBack = q.KeptFront+above*q.Stride, q.KeptBack+above*q.Stride
+	problems = problems[:0]
+	for _, h := range []twin.LCSProblem{upper, lower} {
+		if h.Columns > 0 {
+			problems = append(problems, h)
+		}
+	}
+	if w, err = p.plan(problems); err != nil {
+		return nil, err
+	}
+	work, err := p.s.alloc(w.size)
+	if err != nil {
+		return nil, err
+	}
+	defer p.s.free(work)
+	if w.units > 0 {
+		if err := p.launch(ctx, &w, work, work+driver.Ptr(w.lengthsAt), kept); err != nil {
+			return nil, err
+		}
+	}
+	return p.cut(ctx, problems, kept, nil)
+}
+
+// cut appends the parts of problems between the places at which the walk crosses their
+// boundaries.
+func (p *lcsBits) cut(ctx context.Context, problems []twin.LCSProblem, kept driver.Ptr, parts []twin.LCSProblem) ([]twin.LCSProblem, error) {
+	last := &problems[len(problems)-1]
+	crossings := make([]uint64, int64(last.Crossings)+last.Boundaries(p.rows))
+	if len(crossings) > 0 {
+		crossingsAt := align256(int64(len(problems)) * sizeOf[twin.LCSProblem]())
+		at, err := p.s.alloc(crossingsAt + int64(len(crossings))*8)
+		if err != nil {
+			return nil, err
+		}
+		defer p.s.free(at)
+		results := at + driver.Ptr(crossingsAt)
+		if err := p.s.upload(ctx, at, bytesOf(problems)); err != nil {
+			return nil, err
+		}
+		args := driver.NewArgs().Ptr(at).Uint64(uint64(len(problems))).Uint64(0).Ptr(kept).Ptr(results).Ptr(0)
+		if err := p.s.launch(p.cross, uint64(len(crossings)), int64(len(crossings)), args); err != nil {
+			return nil, err
+		}
+		if err := p.s.download(ctx, bytesOf(crossings), results); err != nil {
+			return nil, err
+		}
 	}
 	for i := range problems {
 		q := &problems[i]

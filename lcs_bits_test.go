@@ -115,23 +115,31 @@ func TestLCSBitParallel(t *testing.T) {
 
 // TestLCSDivided cuts pairs many times, and pieces that are wider than is stored.
 func TestLCSDivided(t *testing.T) {
-	ways, piece, group := lcsWays, lcsPieceColumns, lcsGroupColumns
-	defer func() { lcsWays, lcsPieceColumns, lcsGroupColumns = ways, piece, group }()
+	ways, halved, ends, piece, group := lcsWays, lcsHalved, lcsBothEnds, lcsPieceColumns, lcsGroupColumns
+	defer func() {
+		lcsWays, lcsHalved, lcsBothEnds, lcsPieceColumns, lcsGroupColumns = ways, halved, ends, piece, group
+	}()
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
 		r := rand.New(rand.NewPCG(1, 9))
 		bands := 9
 		if d.slow {
 			bands = 4
 		}
-		lcsWays, lcsPieceColumns, lcsGroupColumns = 2, 64, 200
-		for _, letters := range []int{2, 90} {
-			a, b := randomTokens[uint16](r, bands*512+100, letters), randomTokens[uint16](r, 700, letters)
-			checkLCS(t, rt, a, b, "%d letters", letters)
-			checkLCS(t, rt, b[:300], a[:1000], "%d letters, wide", letters)
+		lcsPieceColumns, lcsGroupColumns, lcsBothEnds = 64, 200, 2
+		// In two and more sections, from both ends at once or in halves.
+		for _, cut := range [][2]int64{{2, 1 << 30}, {2, 0}, {3, 0}, {5, 0}} {
+			lcsWays, lcsHalved = cut[0], cut[1]
+			for _, letters := range []int{2, 90} {
+				a, b := randomTokens[uint16](r, bands*512+100, letters), randomTokens[uint16](r, 700, letters)
+				checkLCS(t, rt, a, b, "%d letters, cut %v", letters, cut)
+				checkLCS(t, rt, b[:300], a[:1000], "%d letters, cut %v, wide", letters, cut)
+			}
+			same := randomTokens[uint16](r, 1600, 1<<15)
+			checkLCS(t, rt, same, same, "the same")
+			checkLCS(t, rt, same, append(same[800:1600:1600], same[:800]...), "turned")
+			checkLCS(t, rt, same[1:], same[:1], "all columns beside one half")
+			checkLCS(t, rt, same, same[1599:], "all columns beside the other")
 		}
-		same := randomTokens[uint16](r, 1600, 1<<15)
-		checkLCS(t, rt, same, same, "the same")
-		checkLCS(t, rt, same, append(same[800:1600:1600], same[:800]...), "turned")
 	})
 }
 
@@ -458,16 +466,17 @@ func FuzzLCS(f *testing.F) {
 
 // TestLCSPlan lays out problems without a device.
 func TestLCSPlan(t *testing.T) {
-	problems := []twin.LCSProblem{{Rows: 10 * 1024, Columns: 1000, Directions: 2, Keep: 3}, {Rows: 5, Columns: 33, Directions: 1}}
+	problems := []twin.LCSProblem{{Rows: 10 * 1024, Columns: 1000, Front: 10, Back: 10, Keep: 3}, {Rows: 5, Columns: 33, Front: 1}}
 	w := lcsPlan(problems, 1024, 100, 1<<20)
-	require.Equal(t, []any{int64(21), int64(21), int64(3)}, []any{w.units, w.blocks, w.crossings})
+	require.Equal(t, []any{int64(21), int64(21)}, []any{w.units, w.blocks})
 	require.Equal(t, []uint64{0, 20}, []uint64{problems[0].Units, problems[1].Units})
-	require.Equal(t, []uint64{0, 2 * 3 * 32}, []uint64{problems[0].Kept, problems[1].Kept})
+	require.Equal(t, []uint64{0, 3 * 32, 32}, []uint64{problems[0].KeptFront, problems[0].KeptBack, problems[0].Stride})
+	require.Equal(t, uint64(3), problems[1].Crossings)
 	require.Equal(t, []uint64{10, 1}, []uint64{problems[0].Slots, problems[1].Slots})
 	require.Equal(t, uint64(2*10*32), problems[1].Ring)
 	require.Equal(t, w.ringAt+align256(2*10*32*8), w.problemsAt)
 	require.Equal(t, w.keptAt+align256(2*3*32*4), w.size)
-	for _, at := range []int64{w.lengthsAt, w.problemsAt, w.crossingsAt, w.keptAt, w.ringAt} {
+	for _, at := range []int64{w.lengthsAt, w.problemsAt, w.keptAt, w.ringAt} {
 		require.Zero(t, at%256)
 	}
 	// With room for the carries of 4 bands of each problem, 3 blocks.

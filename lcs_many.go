@@ -534,8 +534,8 @@ func (b *lcsBatch[T]) chain(ctx context.Context, s *Stream, out driver.Ptr, rows
 			if n := float64(len(columns[j].seq)); n < least || n > most || !b.bound.reachable(&rows[i], &columns[j]) {
 				continue
 			}
-			q := twin.LCSProblem{A: rowAt[i], Rows: uint64(len(rows[i].seq)), B: columnAt[j-from], Columns: uint64(len(columns[j].seq)), Directions: 1}
-			n := lcsRing(&q, p.rows, p.blocks)
+			q := p.whole(twin.LCSProblem{A: rowAt[i], Rows: uint64(len(rows[i].seq)), B: columnAt[j-from], Columns: uint64(len(columns[j].seq))})
+			n := lcsRing(&q, p.blocks)
 			if len(problems) == lcsProblems || bytes > 0 && bytes+n > lcsWorkspace {
 				if err := give(); err != nil {
 					return err

@@ -43,20 +43,33 @@ func lcsCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n int64) []c
 	}
 	rows, columns := min(n*30, 4*band+5), n+20
 	bands, chunks := ceilDiv(rows, band), ceilDiv(columns, 32)
-	problem := twin.LCSProblem{Rows: uint64(rows), Columns: uint64(columns), Directions: 2, Keep: 1, Slots: 3}
-	other := twin.LCSProblem{A: uint64(rows / 2), Rows: uint64(rows - rows/2), B: 7, Columns: uint64(columns - 7), Directions: 1, Slots: 3,
-		Units: uint64(2 * bands), Kept: uint64(2 * bands * chunks), Ring: uint64(2 * 3 * chunks), Crossings: uint64(bands - 1)}
+	problem := twin.LCSProblem{Rows: uint64(rows), Columns: uint64(columns), Front: uint64(bands), Back: uint64(bands), Keep: 1, Slots: 3,
+		KeptBack: uint64(bands * chunks), Stride: uint64(chunks)}
+	other := twin.LCSProblem{A: uint64(rows / 2), Rows: uint64(rows - rows/2), B: 7, Columns: uint64(columns - 7), Slots: 3,
+		Units: uint64(2 * bands), Ring: uint64(2 * 3 * chunks), Crossings: uint64(bands - 1)}
+	other.Front = uint64(ceilDiv(int64(other.Rows), band))
+	// The upper half from the front and the lower from the back, and all but a band from the back alone.
+	halves, rest := problem, problem
+	halves.Front, halves.Back = uint64(bands/2), uint64(bands-bands/2)
+	rest.Columns, rest.Front, rest.Back = other.Columns, 0, uint64(bands-1)
+	rest.Units, rest.Ring, rest.KeptFront, rest.KeptBack = uint64(bands), other.Ring, 0, uint64(2*bands*chunks)
 	problems := []twin.LCSProblem{problem, other}
 	switch part[1] {
 	case "pass":
-		units := uint64(2*bands + ceilDiv(int64(other.Rows), band))
+		units := other.Units + other.Front
 		// Two blocks and three bands' carries: they wrap.
 		return []crossing{{2, []value{memory(letters(rows)), memory(letters(columns)), memory(problems), scalar(uint64(2)),
-			scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(units),
+			scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(units),
 			memory(make([]uint64, 3*3*chunks)), result(make([]uint32, 2*bands*chunks)), result(make([]uint64, 2)), memory(make([]uint64, 1))}},
 			{2, []value{memory(letters(rows)), memory(letters(columns)), {scalar: make([]byte, 8)}, scalar(uint64(0)),
-				scalar(uint64(rows)), scalar(uint64(columns)), scalar(uint64(bands)), scalar(uint64(3)), scalar(uint64(bands)),
-				memory(make([]uint64, 3*chunks)), result(make([]uint32, chunks)), result(make([]uint64, 1)), memory(make([]uint64, 1))}}}
+				scalar(uint64(rows)), scalar(uint64(columns)), scalar(uint64(bands)), scalar(uint64(bands)), scalar(uint64(3)), scalar(uint64(bands)),
+				memory(make([]uint64, 3*chunks)), result(make([]uint32, chunks)), result(make([]uint64, 1)), memory(make([]uint64, 1))}},
+			{2, []value{memory(letters(rows)), memory(letters(columns)), {scalar: make([]byte, 8)}, scalar(uint64(0)),
+				scalar(uint64(rows)), scalar(uint64(columns)), scalar(uint64(bands - bands/2)), scalar(uint64(bands - bands/2)), scalar(uint64(3)), scalar(uint64(bands)),
+				memory(make([]uint64, 2*3*chunks)), result(make([]uint32, 2*chunks)), result(make([]uint64, 1)), memory(make([]uint64, 1))}},
+			{2, []value{memory(letters(rows)), memory(letters(columns)), memory([]twin.LCSProblem{halves, rest}), scalar(uint64(2)),
+				scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(rest.Units + rest.Back),
+				memory(make([]uint64, 3*3*chunks)), result(make([]uint32, 3*bands*chunks)), result(make([]uint64, 2)), memory(make([]uint64, 1))}}}
 	case "cross":
 		if bands == 1 {
 			return nil
@@ -67,7 +80,12 @@ func lcsCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n int64) []c
 				kept[i] &= 1<<(columns-(chunks-1)*32) - 1
 			}
 		}
-		return []crossing{{uint32(bands - 1), []value{memory(problems), scalar(uint64(2)), memory(kept), result(make([]uint64, bands-1))}}}
+		null := value{scalar: make([]byte, 8)}
+		return []crossing{
+			{uint32(bands - 1), []value{memory(problems), scalar(uint64(2)), scalar(uint64(0)), memory(kept), result(make([]uint64, bands-1)), result(make([]uint64, bands-1))}},
+			{uint32(bands - 1), []value{memory(problems), scalar(uint64(2)), scalar(uint64(0)), memory(kept), result(make([]uint64, bands-1)), null}},
+			{1, []value{null, scalar(uint64(0)), scalar(uint64(columns)), memory(kept), null, result(make([]uint64, 1))}},
+		}
 	case "tiled":
 		cells := func(n int64) []uint32 { return slices.Repeat([]uint32{3}, int(n)) }
 		diagonal := uint64(0)

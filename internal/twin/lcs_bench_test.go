@@ -15,7 +15,7 @@ func BenchmarkLCSRows(b *testing.B) {
 			for i := range n {
 				x[i], y[i] = byte(r.IntN(letters)), byte(r.IntN(letters))
 			}
-			problems := []LCSProblem{{Rows: n, Columns: n, Directions: 1}}
+			problems := []LCSProblem{{Rows: n, Columns: n, Front: (n + 1023) / 1024}}
 			for b.Loop() {
 				var rows lcsRows[byte]
 				for _, u := range lcsUnits(problems, nil, 1024, 1) {

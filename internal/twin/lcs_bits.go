@@ -30,9 +30,10 @@ const lcsProgress = 32
 type LCSProblem struct {
 	A, Rows, B, Columns uint64
 	Units               uint64
-	Directions          uint64
+	Front, Back         uint64
 	Keep                uint64
-	Kept                uint64
+	KeptFront, KeptBack uint64
+	Stride              uint64
 	Crossings           uint64
 	Ring, Slots         uint64
 }
@@ -44,6 +45,36 @@ func (p *LCSProblem) Boundaries(bandRows int64) int64 {
 		return 0
 	}
 	return (ceilDiv(int64(p.Rows), bandRows) - 1) / int64(p.Keep)
+}
+
+// boundary is where the boundary behind bands bands is kept, in words; ok is whether
+// there is one.
+func (p *LCSProblem) boundary(reverse bool, bands uint64) (at uint64, ok bool) {
+	if p.Keep == 0 || bands == 0 || bands%p.Keep != 0 {
+		return 0, false
+	}
+	at = p.KeptFront
+	if reverse {
+		at = p.KeptBack
+	}
+	return at + (bands/p.Keep-1)*p.Stride, true
+}
+
+// keptWords is how many words are kept up to the end of the last that is.
+func (p *LCSProblem) keptWords(bandRows int64) (words uint64) {
+	bands, chunks := uint64(ceilDiv(int64(p.Rows), bandRows)), uint64(ceilDiv(int64(p.Columns), 32))
+	if p.Keep == 0 {
+		return 0
+	}
+	if at, ok := p.boundary(false, p.Front/p.Keep*p.Keep); ok {
+		words = at + chunks
+	}
+	if p.Back > 0 {
+		if at, ok := p.boundary(true, (bands-1)/p.Keep*p.Keep); ok {
+			words = max(words, at+chunks)
+		}
+	}
+	return words
 }
 
 // LCSPiece is a band of rows beside a part of b; as LCSPiece in
@@ -232,20 +263,22 @@ type lcsUnit struct {
 }
 
 // LCSPass goes through the tables of all problems: lengths[p] becomes the length
-// of problem p's longest common subsequence, and the carries out of the rows at
-// its boundaries are kept. bandRows is the rows of a kernel's band. The words
-// between bands and the ticket are the kernel's own.
+// of the longest common subsequence of problem p's columns and its rows from the
+// front, and the carries out of the rows at its boundaries are kept. bandRows is the
+// rows of a kernel's band. The words between bands and the ticket are the kernel's own.
 //
-// A count of 0 is the one problem that the next four parameters describe, in one
-// direction.
+// A count of 0 is the one problem that the next five parameters describe, with one
+// boundary at most.
 //
-// Parameters: a, b, problems, count, rows, columns, keep, slots, units, ring,
+// Parameters: a, b, problems, count, rows, columns, front, keep, slots, units, ring,
 // kept, lengths, ticket.
 func LCSPass[T Unsigned](bandRows int64) driver.Twin {
 	return func(l *driver.TwinLaunch) error {
 		aAt, bAt, problemsAt, count := l.Args.Ptr(), l.Args.Ptr(), l.Args.Ptr(), int64(l.Args.Uint64())
-		only := LCSProblem{Rows: l.Args.Uint64(), Columns: l.Args.Uint64(), Directions: 1, Keep: l.Args.Uint64(), Slots: l.Args.Uint64()}
-		l.Args.Uint64()
+		only := LCSProblem{Rows: l.Args.Uint64(), Columns: l.Args.Uint64(), Front: l.Args.Uint64(), Keep: l.Args.Uint64(), Slots: l.Args.Uint64()}
+		only.Back = l.Args.Uint64() - only.Front
+		only.Stride = uint64(ceilDiv(int64(only.Columns), 32))
+		only.KeptBack = only.Stride
 		l.Args.Ptr()
 		keptAt, lengthsAt := l.Args.Ptr(), l.Args.Ptr()
 		problems, err := driver.Slice[LCSProblem](l.Mem, problemsAt, count)
@@ -259,10 +292,7 @@ func LCSPass[T Unsigned](bandRows int64) driver.Twin {
 		for i := range problems {
 			p := &problems[i]
 			aLen, bLen = max(aLen, p.A+p.Rows), max(bLen, p.B+p.Columns)
-			if p.Keep > 0 {
-				rows := p.Directions * (uint64(ceilDiv(int64(p.Rows), bandRows)) / p.Keep)
-				keptLen = max(keptLen, p.Kept+rows*((p.Columns+31)/32))
-			}
+			keptLen = max(keptLen, p.keptWords(bandRows))
 		}
 		a, err := driver.Slice[T](l.Mem, aAt, int64(aLen))
 		if err != nil {
@@ -318,8 +348,10 @@ func LCSPass[T Unsigned](bandRows int64) driver.Twin {
 func lcsUnits(problems []LCSProblem, kept []uint32, bandRows, workers int64) (units []*lcsUnit) {
 	for i := range problems {
 		p := &problems[i]
-		rows, bands := int64(p.Rows), ceilDiv(int64(p.Rows), bandRows)
+		rows := int64(p.Rows)
 		keptWords, words := ceilDiv(int64(p.Columns), 32), ceilDiv(int64(p.Columns), 64)
+		// Rows that are gone through, from the front and behind those that are not from the back.
+		limits := [2]int64{min(rows, int64(p.Front)*bandRows), max(0, (ceilDiv(rows, bandRows)-int64(p.Back))*bandRows)}
 		section := rows
 		if p.Keep > 0 {
 			section = int64(p.Keep) * bandRows
@@ -333,24 +365,25 @@ func lcsUnits(problems []LCSProblem, kept []uint32, bandRows, workers int64) (un
 		}
 		cuts = append(cuts, rows)
 		n := len(cuts) - 1
-		boundary := func(row, direction int64) []uint32 {
-			if p.Keep == 0 || row == 0 || row%section != 0 && (row != rows || bands%int64(p.Keep) != 0) {
-				return nil
-			}
-			at := direction*(bands/int64(p.Keep)) + ceilDiv(row, section) - 1
-			return kept[int64(p.Kept)+at*keptWords:][:keptWords]
-		}
 		var before [2]*lcsUnit
 		var buffers [2][][]uint64
 		for k := range n {
-			for d := range int64(p.Directions) {
-				u := &lcsUnit{problem: i, reverse: d == 1, from: cuts[k], to: cuts[k+1], last: k == n-1}
+			for d := range 2 {
+				u := &lcsUnit{problem: i, reverse: d == 1, from: cuts[k], to: cuts[k+1]}
 				edge := u.to
 				if u.reverse {
 					u.from, u.to = cuts[n-1-k], cuts[n-k]
 					edge = u.from
 				}
-				u.kept = boundary(edge, d)
+				if u.reverse && u.from < limits[d] || !u.reverse && u.to > limits[d] {
+					continue
+				}
+				u.last = edge == limits[d]
+				if edge%bandRows == 0 || edge == rows {
+					if at, ok := p.boundary(u.reverse, uint64(ceilDiv(edge, bandRows))); ok {
+						u.kept = kept[at:][:keptWords]
+					}
+				}
 				if !u.last {
 					if int64(len(buffers[d])) <= workers {
 						buffers[d] = append(buffers[d], make([]uint64, words))
@@ -411,13 +444,14 @@ func lcsSweep[T Unsigned](u *lcsUnit, rows *lcsRows[T], a, b []T) (length uint64
 
 // LCSCross finds, for every boundary of every problem, the last column at which
 // the lengths of what is above, from the front, and of what is below, from the
-// back, add up to the most.
+// back, add up to the most, which is the length of all. A count of 0 is one problem
+// with columns. Crossings or lengths may be null.
 //
-// Parameters: problems, count, kept, crossings.
+// Parameters: problems, count, columns, kept, crossings, lengths.
 func LCSCross(bandRows int64) driver.Twin {
 	return func(l *driver.TwinLaunch) error {
-		problemsAt, count := l.Args.Ptr(), int64(l.Args.Uint64())
-		keptAt, crossingsAt := l.Args.Ptr(), l.Args.Ptr()
+		problemsAt, count, columns := l.Args.Ptr(), int64(l.Args.Uint64()), int64(l.Args.Uint64())
+		keptAt, crossingsAt, lengthsAt := l.Args.Ptr(), l.Args.Ptr(), l.Args.Ptr()
 		problems, err := driver.Slice[LCSProblem](l.Mem, problemsAt, count)
 		if err != nil {
 			return err
@@ -432,31 +466,47 @@ func LCSCross(bandRows int64) driver.Twin {
 			p := &problems[i]
 			words := ceilDiv(int64(p.Columns), 32)
 			for k := range p.Boundaries(bandRows) {
-				front := int64(p.Kept) + k*words
-				back := front + ceilDiv(int64(p.Rows), bandRows)/int64(p.Keep)*words
-				keptLen = max(keptLen, back+words)
+				front, back := int64(p.KeptFront)+k*int64(p.Stride), int64(p.KeptBack)+k*int64(p.Stride)
+				keptLen = max(keptLen, front+words, back+words)
 				all = append(all, boundary{int64(p.Columns), front, back})
 			}
+		}
+		if count == 0 {
+			words := ceilDiv(columns, 32)
+			all, keptLen = []boundary{{columns, 0, words}}, 2*words
 		}
 		kept, err := driver.Slice[uint32](l.Mem, keptAt, keptLen)
 		if err != nil {
 			return err
 		}
-		crossings, err := driver.Slice[uint64](l.Mem, crossingsAt, int64(len(all)))
-		if err != nil {
-			return err
+		var crossings, lengths []uint64
+		for _, to := range []struct {
+			at     driver.Ptr
+			values *[]uint64
+		}{{crossingsAt, &crossings}, {lengthsAt, &lengths}} {
+			if to.at != 0 {
+				if *to.values, err = driver.Slice[uint64](l.Mem, to.at, int64(len(all))); err != nil {
+					return err
+				}
+			}
 		}
 		l.Parallel(int64(len(all)), func(i int64) {
 			c := all[i]
 			words := ceilDiv(c.columns, 32)
-			crossings[i] = lcsCrossing(c.columns, kept[c.front:c.front+words], kept[c.back:c.back+words])
+			at, length := lcsCrossing(c.columns, kept[c.front:c.front+words], kept[c.back:c.back+words])
+			if crossings != nil {
+				crossings[i] = at
+			}
+			if lengths != nil {
+				lengths[i] = length
+			}
 		})
 		return nil
 	}
 }
 
-func lcsCrossing(columns int64, front, back []uint32) (at uint64) {
-	sum, most := 0, 0
+func lcsCrossing(columns int64, front, back []uint32) (at, length uint64) {
+	sum, most, below := 0, 0, 0
 	for w, up := range front {
 		// The backward carries of the same columns, the first at the bottom.
 		var window uint32
@@ -469,6 +519,7 @@ func lcsCrossing(columns int64, front, back []uint32) (at uint64) {
 			}
 		}
 		down := bits.Reverse32(window)
+		below += bits.OnesCount32(down)
 		if sum+bits.OnesCount32(up&^down) < most {
 			sum += bits.OnesCount32(up) - bits.OnesCount32(down)
 			continue
@@ -480,7 +531,7 @@ func lcsCrossing(columns int64, front, back []uint32) (at uint64) {
 			}
 		}
 	}
-	return at
+	return at, uint64(most + below)
 }
 
 // LCSTrace goes over the columns of each piece and then back: from row rows[walk]

@@ -406,16 +406,17 @@ struct LCSFlow {
 };
 
 // LCSProblem is a part of a beside a part of b, whose table is gone through from
-// the front and, with two directions, from the back as well. Every keep bands the
-// carries out of the rows so far are kept: bits, a word of 32 columns, in order of
-// the reading, of forward's boundaries and then of backward's, both by the rows
-// in front of them.
+// the front, from the back, or from both, as far as bands are given. Every keep bands
+// the carries out of the rows so far are kept: bits, a word of 32 columns, in order of
+// the reading. Boundaries are counted by the bands above them, from either side, and
+// those from a side lie stride words apart. Where a side ends before the other's edge,
+// it ends at a boundary.
 struct LCSProblem {
     uint64_t a, rows, b, columns;  // first letters and how many
     uint64_t units;                // bands of all problems before, both directions counted
-    uint64_t directions;           // 1 or 2
+    uint64_t front, back;          // bands from the front, all but in a division, and from the back
     uint64_t keep;                 // bands between boundaries, 0 for none
-    uint64_t kept;                 // the first word kept
+    uint64_t kept_front, kept_back, stride;  // the words of the first boundary, and from one to the next
     uint64_t crossings;            // boundaries of all problems before
     uint64_t ring, slots;          // the first word of carries between bands, and how many bands' there are
 
@@ -517,10 +518,10 @@ __device__ __forceinline__ void lcs_compute(LCSBand<T, columns> &band, uint64_t 
     lcs_meet();
 }
 
-// lcs_pass goes through the tables of all problems. lengths[p] becomes the length
-// of problem p's longest common subsequence, where rows and columns are above 0. A
-// count of 0 is the one problem that the next four parameters describe, in one
-// direction.
+// lcs_pass goes through the tables of all problems. lengths[p] becomes the length of the
+// longest common subsequence of problem p's columns and its rows from the front, where
+// there are any. A count of 0 is the one problem that the next five parameters describe,
+// with one boundary at most.
 //
 // Bands are taken by ticket, so that a band's predecessor is done or running. The
 // words that band k hands on are overwritten by those of band k+slots: with more
@@ -528,7 +529,7 @@ __device__ __forceinline__ void lcs_compute(LCSBand<T, columns> &band, uint64_t 
 // after it would still be running otherwise.
 template <class T>
 __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProblem *problems, uint64_t count, uint64_t only_rows,
-                                         uint64_t only_columns, uint64_t only_keep, uint64_t only_slots, uint64_t units, uint64_t *ring,
+                                         uint64_t only_columns, uint64_t only_front, uint64_t only_keep, uint64_t only_slots, uint64_t units, uint64_t *ring,
                                          uint32_t *kept, uint64_t *lengths, uint64_t *ticket) {
     using Band = LCSBand<T, lcs_pass_columns>;
     alignas(16) extern __shared__ unsigned char dynamic_shared[];
@@ -546,7 +547,8 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
         const uint64_t unit = taken;
         if (unit >= units) return;
         const bool computes = __any_sync(full_warp, threadIdx.x / warp_size == computing_warp);
-        LCSProblem p = {0, only_rows, 0, only_columns, 0, 1, only_keep, 0, 0, 0, only_slots};
+        const uint64_t only_stride = ceil_div<uint64_t>(only_columns, lcs_chunk);
+        LCSProblem p = {0, only_rows, 0, only_columns, 0, only_front, units - only_front, only_keep, 0, only_stride, only_stride, 0, 0, only_slots};
         uint64_t problem = 0;
         if (count > 0) {
             problem = LCSProblem::find(problems, count, unit, &LCSProblem::units) - problems;
@@ -555,25 +557,26 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
         const uint64_t rows = p.rows, columns = p.columns, keep = p.keep, slots = p.slots;
         const uint64_t bands = ceil_div<uint64_t>(rows, Band::rows), chunks = ceil_div<uint64_t>(columns, lcs_chunk);
         const uint64_t local = unit - p.units;
-        const bool reverse = p.directions == 2 && local % 2 == 1;
-        const uint64_t number = p.directions == 2 ? local / 2 : local;
+        const uint64_t pairs = minimum(p.front, p.back);
+        const bool reverse = local < 2 * pairs ? local % 2 : p.back > pairs;
+        const uint64_t number = local < 2 * pairs ? local / 2 : local - pairs, end = reverse ? p.back : p.front;
 
         if (computes) band.prepare({a + p.a, rows, bands * Band::rows, reverse}, number * Band::rows, lane);
         __syncthreads();
 
-        uint64_t *const words = ring + p.ring + (reverse ? slots * chunks : 0);
+        uint64_t *const words = ring + p.ring + (reverse && p.front > 0 ? slots * chunks : 0);
         const uint64_t above = reverse ? bands - number - 1 : number + 1;  // bands above the last row's lower edge
         if (computes) {
-            uint64_t *const to = number + 1 == bands ? nullptr : words + number % slots * chunks;
+            uint64_t *const to = number + 1 == end ? nullptr : words + number % slots * chunks;
             lcs_compute(band, to, uint32_t(number / slots + 1), chunks, lane);
         } else {
             uint32_t *boundary = nullptr;
             if (keep > 0 && above > 0 && above % keep == 0)
-                boundary = kept + p.kept + ((reverse ? bands / keep : 0) + above / keep - 1) * chunks;
+                boundary = kept + (reverse ? p.kept_back : p.kept_front) + (above / keep - 1) * p.stride;
             LCSInbox inbox = {words, 0, 0, 0};
             if (number > 0) inbox = {words + (number - 1) % slots * chunks, chunks, uint32_t((number - 1) / slots + 1), 0};
             const uint64_t length = lcs_feed(band, LCSColumns<T>(b + p.b, columns, reverse, lane), inbox, chunks, boundary, lane);
-            if (number + 1 == bands && !reverse && lane == 0) lengths[problem] = length;
+            if (number + 1 == end && !reverse && lane == 0) lengths[problem] = length;
         }
     }
 }
@@ -670,29 +673,38 @@ __device__ __forceinline__ void lcs_trace(const T *a, const T *b, const LCSPiece
 
 // lcs_cross finds where the walk back crosses each boundary: the last column at
 // which the lengths above, from the front, and below, from the back, add up to
-// the most. A block is a boundary.
+// the most, which is the length of all. A block is a boundary. A count of 0 is one
+// problem with columns. Crossings or lengths may be null.
 constexpr int lcs_cross_block = 256;
 
-__device__ __forceinline__ void lcs_cross(const LCSProblem *problems, uint64_t count, const uint32_t *kept, uint64_t *crossings, unsigned band_rows) {
+__device__ __forceinline__ void lcs_cross(const LCSProblem *problems, uint64_t count, uint64_t only_columns, const uint32_t *kept,
+                                          uint64_t *crossings, uint64_t *lengths) {
     struct Best {
         int64_t sum, most;  // of the steps so far; over all columns so far
-        uint64_t at;
+        uint64_t at, below;  // below is the length from the first column on, of what is below
         __device__ __forceinline__ void join(const Best &next) {
             if (sum + next.most >= most) {
                 most = sum + next.most;
                 at = next.at;
             }
             sum += next.sum;
+            below += next.below;
         }
     };
     __shared__ Best parts[lcs_cross_block];
-    const LCSProblem *const p = LCSProblem::find(problems, count, blockIdx.x, &LCSProblem::crossings);
-    const uint64_t bands = ceil_div<uint64_t>(p->rows, band_rows), columns = p->columns, chunks = ceil_div<uint64_t>(columns, lcs_chunk);
-    const uint64_t boundary = blockIdx.x - p->crossings;
-    const uint32_t *const front = kept + p->kept + boundary * chunks, *const back = front + bands / p->keep * chunks;
+    LCSProblem p = {};
+    if (count > 0) {
+        p = *LCSProblem::find(problems, count, blockIdx.x, &LCSProblem::crossings);
+    } else {
+        p.columns = only_columns;
+        p.kept_back = ceil_div<uint64_t>(only_columns, lcs_chunk);
+    }
+    const uint64_t columns = p.columns, chunks = ceil_div<uint64_t>(columns, lcs_chunk);
+    const uint64_t boundary = (blockIdx.x - p.crossings) * p.stride;
+    const uint32_t *const front = kept + p.kept_front + boundary, *const back = kept + p.kept_back + boundary;
 
     constexpr int64_t least = -(int64_t(1) << 62);
-    Best best = {0, least, 0};
+    Best best = {0, least, 0, 0};
     const uint64_t share = ceil_div<uint64_t>(chunks, lcs_cross_block);
     for (uint64_t w = threadIdx.x * share; w < minimum(chunks, (threadIdx.x + 1) * share); w++) {
         // The backward carries of the same columns, the first at the bottom.
@@ -705,6 +717,7 @@ __device__ __forceinline__ void lcs_cross(const LCSProblem *problems, uint64_t c
             if (from & 31) window |= back[(from >> 5) + 1] << (32 - (from & 31));
         }
         const uint32_t down = __brev(window), up = front[w];
+        best.below += __popc(down);
         if (best.sum + __popc(up & ~down) < best.most) {
             best.sum += __popc(up) - __popc(down);
             continue;
@@ -719,11 +732,15 @@ __device__ __forceinline__ void lcs_cross(const LCSProblem *problems, uint64_t c
         }
     }
     parts[threadIdx.x] = best;
-    __syncthreads();
+    for (unsigned n = 1; n < lcs_cross_block; n *= 2) {
+        __syncthreads();
+        if (threadIdx.x % (2 * n) == 0) parts[threadIdx.x].join(parts[threadIdx.x + n]);
+    }
     if (threadIdx.x == 0) {
-        Best all = {0, 0, 0};  // before the first column
-        for (int k = 0; k < lcs_cross_block; k++) all.join(parts[k]);
-        crossings[blockIdx.x] = all.at;
+        Best all = {0, 0, 0, 0};  // before the first column
+        all.join(parts[0]);
+        if (crossings != nullptr) crossings[blockIdx.x] = all.at;
+        if (lengths != nullptr) lengths[blockIdx.x] = all.most + all.below;
     }
 }
 
