@@ -22,9 +22,9 @@
 
 namespace ptxrun {
 
-// A lane is a step behind the lane before. The shuffle of half a step's carries takes
-// as long as two columns. Where bands wait for each other, steps are half as long, and
-// so is what a band is behind the one before.
+// A lane is a step behind the lane before, and the first a step behind its chunk. The
+// shuffle of half a step's carries takes as long as two columns. Where bands wait for
+// each other, steps are half as long, and so is what a band is behind the one before.
 constexpr int lcs_columns = 8;       // that a lane takes in a step
 constexpr int lcs_pass_columns = 4;  // in lcs_pass
 constexpr int lcs_chunk = 32;        // columns whose carries are one word
@@ -214,9 +214,13 @@ struct alignas(16) LCSBand {
     static_assert(lanes * columns + 3 * lcs_chunk <= lcs_ring, "no address is overwritten before its last use");
     static_assert(columns == 4 || columns == 8, "half a step's addresses are one vector");
 
-    alignas(16) uint32_t addresses[lcs_ring];  // of columns' match words, the first lane's; odd where a step is marked
-    uint32_t incoming[2], outgoing[2];         // words of carries between warps, by chunk
-    uint32_t valid[lanes];                     // the rows that have a letter
+    // The ring's first chunk is there again behind its end, so that a lane's steps of a
+    // chunk lie one behind the other.
+    static constexpr int half_ring = (lcs_ring + lcs_chunk) / 2;
+
+    alignas(16) uint32_t addresses[2 * half_ring];  // of columns' match words, the first lane's; odd where a step is marked
+    uint32_t incoming[2], outgoing[2];              // words of carries between warps, by chunk
+    uint32_t valid[lanes];                          // the rows that have a letter
     Alphabet alphabet;
 
     __device__ __forceinline__ uint32_t *match() { return reinterpret_cast<uint32_t *>(this + 1); }
@@ -226,7 +230,7 @@ struct alignas(16) LCSBand {
     template <class Letter>
     __device__ __forceinline__ void prepare(Letter letter, unsigned lane) {
         __syncwarp();
-        for (unsigned i = lane; i < lcs_ring; i += warp_size) addresses[i] = shared_address(match());
+        for (unsigned i = lane; i < 2 * half_ring; i += warp_size) addresses[i] = shared_address(match());
         constexpr int together = 8;  // loads on their way
         for (unsigned first = 0; first < lanes; first += together) {
             const T *at[together];
@@ -266,14 +270,18 @@ struct alignas(16) LCSBand {
     // different banks.
     static __device__ __forceinline__ uint32_t place(uint32_t column) {
         constexpr uint32_t half = columns / 2;
-        return (column / half % 2) * (lcs_ring / 2) + column / columns * half + column % half;
+        return (column / half % 2) * half_ring + column / columns * half + column % half;
     }
 
     // fill is for lane's column of a chunk.
     template <class Column>
     __device__ __forceinline__ void fill(uint64_t chunk, const Column &c, unsigned lane) {
         const uint32_t code = c.there(lane) ? alphabet.code(c.letter) : 0;
-        addresses[place(lane) + uint32_t(chunk) % (lcs_ring / lcs_chunk) * (lcs_chunk / 2)] = (shared_address(match()) + code * (lanes * 4)) | c.mark(lane);
+        const uint32_t address = (shared_address(match()) + code * (lanes * 4)) | c.mark(lane);
+        const uint32_t at = uint32_t(chunk) % (lcs_ring / lcs_chunk);
+        uint32_t *const to = addresses + place(lane) + at * (lcs_chunk / 2);
+        *to = address;
+        if (at == 0) to[lcs_ring / 2] = address;
     }
 
     // Rows is 32 rows on their way over the columns. What a step needs is loaded
@@ -281,17 +289,25 @@ struct alignas(16) LCSBand {
     // nothing but the recurrence is waited for.
     struct Rows {
         uint32_t v;
-        uint32_t out, arrived;    // carries, the last column's at the bottom: this lane's, and what the lane before sent last
+        uint32_t in, out;         // carries: those to come, the next column's on top, and those that came, the last column's at the bottom
+        uint32_t arrived;         // what the lane before sent last
+        uint32_t takes;           // times arrived is in's part from the lane before
         uint32_t match[columns];  // of the step to come
         uint32_t next[columns];   // addresses, of the step after it
         bool mark;                // of the step to come
     };
 
-    __device__ __forceinline__ void load_addresses(Rows &r, uint32_t step) {
+    // address_of is where the addresses of a step's first half are; those of the steps
+    // behind it, up to a chunk, follow.
+    __device__ __forceinline__ uint32_t address_of(uint32_t step) const {
+        return shared_address(addresses) + step * (columns / 2) % (lcs_ring / 2) * 4;
+    }
+
+    static __device__ __forceinline__ void load_addresses(Rows &r, uint32_t at) {
         uint32_t half[columns / 2];
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            load_shared(half, shared_address(addresses) + (step * (columns / 2) % (lcs_ring / 2) + h * (lcs_ring / 2)) * 4);
+            load_shared(half, at + h * half_ring * 4);
 #pragma unroll
             for (int k = 0; k < columns / 2; k++) r.next[h * (columns / 2) + k] = half[k];
         }
@@ -311,16 +327,13 @@ struct alignas(16) LCSBand {
         }
     }
 
-    // begin is before the first chunk, whose addresses are there.
-    template <bool marks>
-    __device__ __forceinline__ Rows begin(uint32_t v, unsigned lane) {
-        Rows r;
+    // begin is before the first chunk, whose addresses are there; the first step of any
+    // lane is before it. takes is whether the lane before hands its carries on.
+    __device__ __forceinline__ Rows begin(uint32_t v, bool takes, unsigned lane) const {
+        Rows r = {};
         r.v = v;
-        r.out = r.arrived = 0;
-        r.mark = false;
-        load_addresses(r, 0 - lane);
-        load_match<marks>(r, lane);
-        load_addresses(r, 1 - lane);
+        r.takes = takes ? 1u << (32 - columns / 2) : 0;
+        load_addresses(r, address_of(0 - lane));
         return r;
     }
 
@@ -339,59 +352,59 @@ struct alignas(16) LCSBand {
 
     // advance_chunk moves rows on by a chunk of steps. The addresses of the next
     // chunk are there. Into the first row come in's carries, the first column's on
-    // top; out(carries) takes a chunk's from the last. flow says what happens between:
-    //
-    //	enter(carries)               what a lane takes of those that the lane before hands on
-    //	step(step, v, carries, mark) each lane: after a step, whose columns' values are in v
-    template <class Flow, class Out>
-    __device__ __forceinline__ void advance_chunk(Rows &r, uint64_t chunk, uint32_t in, unsigned lane, Flow &flow, Out out) {
+    // top; in is 0 for all lanes but the first. Afterwards the last lane's out is those
+    // of the chunk delay chunks before. flow.step(step, v, carries, mark) is called by
+    // each lane after a step, whose columns' values are in v.
+    template <class Flow>
+    __device__ __forceinline__ void advance_chunk(Rows &r, uint64_t chunk, uint32_t in, unsigned lane, Flow &flow) const {
+        const uint32_t at = address_of(uint32_t(chunk) * steps + 1 - lane);
 #pragma unroll
         for (int s = 0; s < steps; s++) {
             // Before its first step and after its last a lane's letters are padding
             // and its carries 0.
-            const uint64_t step = chunk * steps + s - lane;
+            const uint64_t step = chunk * steps + s - lane - 1;
             uint32_t m[columns], history[columns];
 #pragma unroll
             for (int k = 0; k < columns; k++) m[k] = r.match[k];
             const bool mark = r.mark;
             load_match<Flow::marks>(r, lane);
-            load_addresses(r, uint32_t(step) + 2);
+            load_addresses(r, at + s * (columns / 2) * 4);
+            if (s == 1) r.in |= in;  // what is left of the chunk before has been used
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 // What the lane before had two halves ago: what it had one half ago is
-                // on its way while this half is computed.
+                // on its way while this half is computed. Where carries come from the
+                // lane before, none are left of the half before.
                 constexpr int columns_here = columns / 2;
-                const uint32_t first = in << (s * columns + half * columns_here);
                 const uint32_t underway = __shfl_up_sync(full_warp, r.out, 1);
-                uint32_t carries = flow.enter(lane == 0 ? first : r.arrived << (32 - columns_here));
+                r.in += r.arrived * r.takes;
                 r.arrived = underway;
 #pragma unroll
                 for (int k = 0; k < columns_here; k++) {
-                    advance(r.v, carries, r.out, m[half * columns_here + k]);
+                    advance(r.v, r.in, r.out, m[half * columns_here + k]);
                     history[half * columns_here + k] = r.v;
                 }
             }
             flow.step(step, history, r.out & ((1u << columns) - 1), mark);
             if constexpr (Flow::marks) r.v = history[columns - 1];
-            if (s == steps - 2) out(r.out);
         }
     }
 
     // sweep moves all rows, which are v, over chunks of columns. next() fetches lane's
     // column of the next chunk, as LCSColumn. A warp does it alone: no carries come in
-    // or go out.
+    // or go out, but from lane to lane where the next takes them.
     template <class Next, class Flow>
-    __device__ __forceinline__ void sweep(uint64_t chunks, Next next, uint32_t &v, unsigned lane, Flow &flow) {
+    __device__ __forceinline__ void sweep(uint64_t chunks, Next next, uint32_t &v, bool takes, unsigned lane, Flow &flow) {
         fill(0, next(), lane);
         auto column = next();
         __syncwarp();
-        Rows r = begin<Flow::marks>(v, lane);
+        Rows r = begin(v, takes, lane);
         for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
             // What is loaded for the next chunk is not waited for.
             fill(chunk + 1, column, lane);
             column = next();
             __syncwarp();
-            advance_chunk(r, chunk, 0, lane, flow, [](uint32_t) {});
+            advance_chunk(r, chunk, 0, lane, flow);
         }
         v = r.v;
     }
@@ -400,7 +413,6 @@ struct alignas(16) LCSBand {
 // LCSFlow is a sweep whose values nobody wants.
 struct LCSFlow {
     static constexpr bool marks = false;
-    __device__ __forceinline__ uint32_t enter(uint32_t carries) { return carries; }
     template <int columns>
     __device__ __forceinline__ void step(uint64_t, uint32_t (&)[columns], uint32_t, bool) {}
 };
@@ -455,68 +467,64 @@ struct LCSInbox {
 
 constexpr int lcs_pass_block = 2 * warp_size;  // one computes, one feeds
 
-// lcs_meet is the barrier of the two warps, who come to it from different places in the
-// program; __syncthreads is for where all threads are at the same. compute-sanitizer's
-// synccheck takes bar.sync, which is barrier.sync.aligned, for that as well.
-__device__ __forceinline__ void lcs_meet() { asm volatile("barrier.sync 1, %0;" : : "n"(lcs_pass_block) : "memory"); }
-
-// lcs_feed is the loop of a band's second warp. It fetches letters and the carries
-// of the band before for a chunk, while the first computes the chunk before, and
-// returns how many carries come out of the last row. They are kept at boundary, if
-// that is not null.
+// LCSFeed is a band's second warp. It fetches letters and the carries of the band
+// before for the other one, and counts and keeps those that come out of the last row.
 template <class T, int columns>
-__device__ __forceinline__ uint64_t lcs_feed(LCSBand<T, columns> &band, LCSColumns<T> next, LCSInbox inbox, uint64_t chunks, uint32_t *boundary, unsigned lane) {
-    constexpr int delay = LCSBand<T, columns>::delay;
-    if (lane != 0) boundary = nullptr;
-    uint64_t length = 0;
-    const auto keep = [&](uint32_t carries) {
+struct LCSFeed {
+    LCSBand<T, columns> &band;
+    LCSColumns<T> next;
+    LCSInbox inbox;
+    uint32_t *boundary;  // where carries out of the last row are kept, or null
+    unsigned lane;
+    LCSColumn<T> column;
+    uint64_t length;  // their number
+
+    __device__ __forceinline__ void keep(uint32_t carries) {
         if (boundary != nullptr) *boundary++ = __brev(carries);
         length += __popc(carries);
-    };
-    inbox.request();
-    band.fill(0, next(), lane);
-    auto column = next();
-    const uint32_t first = inbox.receive();
-    if (lane == 0) band.incoming[0] = first;
-    lcs_meet();
-    for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
+    }
+
+    __device__ __forceinline__ void begin() {
+        inbox.request();
+        band.fill(0, next(), lane);
+        column = next();
+    }
+
+    // turn is while the other warp computes the chunk before.
+    __device__ __forceinline__ void turn(uint64_t chunk) {
         band.fill(chunk + 1, column, lane);
-        // The other warp is at chunk - 1.
-        if (chunk >= delay + 2) keep(band.outgoing[chunk % 2]);
+        if (chunk >= band.delay + 2) keep(band.outgoing[chunk % 2]);
         const uint32_t in = inbox.receive();
         column = next();  // behind what may wait for all loads
-        if (lane == 0) band.incoming[(chunk + 1) % 2] = in;
-        lcs_meet();
+        if (lane == 0) band.incoming[chunk % 2] = in;
     }
-    lcs_meet();
-    if (chunks > 1) keep(band.outgoing[(chunks + delay) % 2]);
-    keep(band.outgoing[(chunks + delay + 1) % 2]);
-    return length;
-}
 
-// lcs_compute is the loop of the first, which hands on words of 32 carries and flag
-// at to, if that is not null.
+    // end is after the turn for the chunk behind the last.
+    __device__ __forceinline__ void end(uint64_t chunks) { keep(band.outgoing[(chunks + band.delay - 1) % 2]); }
+};
+
+// LCSCompute is the first, which hands on words of 32 carries and flag at to, if that
+// is not null.
 template <class T, int columns>
-__device__ __forceinline__ void lcs_compute(LCSBand<T, columns> &band, uint64_t *to, uint32_t flag, uint64_t chunks, unsigned lane) {
-    constexpr int lanes = LCSBand<T, columns>::lanes, delay = LCSBand<T, columns>::delay;
-    LCSFlow flow;
-    const bool last = lane == lanes - 1, sends = last && to != nullptr;
-    const uint32_t outgoing = shared_address(band.outgoing);
-    lcs_meet();
-    uint32_t in = band.incoming[0];
-    auto rows = band.template begin<false>(~0u, lane);
-    for (uint64_t chunk = 0; chunk < chunks + delay; chunk++) {
-        lcs_meet();
-        const uint32_t next = band.incoming[(chunk + 1) % 2];
-        band.advance_chunk(rows, chunk, in, lane, flow, [&](uint32_t carries) {
-            const bool there = chunk >= delay;
-            store_relaxed_if(sends && there, to + (chunk - delay), uint64_t(flag) << 32 | carries);
-            store_shared_if<4>(last && there, outgoing + chunk % 2 * 4, carries);
-        });
-        in = next;
+struct LCSCompute {
+    using Band = LCSBand<T, columns>;
+    Band &band;
+    uint64_t *to;
+    uint32_t flag;
+    unsigned lane;
+    typename Band::Rows rows;
+
+    __device__ __forceinline__ void begin() { rows = band.begin(~0u, lane > 0, lane); }
+
+    __device__ __forceinline__ void turn(uint64_t chunk) {
+        LCSFlow flow;
+        const uint32_t in = band.incoming[chunk % 2];
+        band.advance_chunk(rows, chunk, lane == 0 ? in : 0, lane, flow);
+        const bool last = lane == Band::lanes - 1 && chunk >= Band::delay;
+        store_relaxed_if(last && to != nullptr, to + (chunk - Band::delay), uint64_t(flag) << 32 | rows.out);
+        store_shared_if<4>(last, shared_address(band.outgoing) + chunk % 2 * 4, rows.out);
     }
-    lcs_meet();
-}
+};
 
 // lcs_pass goes through the tables of all problems. lengths[p] becomes the length of the
 // longest common subsequence of problem p's columns and its rows from the front, where
@@ -566,18 +574,27 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
 
         uint64_t *const words = ring + p.ring + (reverse && p.front > 0 ? slots * chunks : 0);
         const uint64_t above = reverse ? bands - number - 1 : number + 1;  // bands above the last row's lower edge
-        if (computes) {
-            uint64_t *const to = number + 1 == end ? nullptr : words + number % slots * chunks;
-            lcs_compute(band, to, uint32_t(number / slots + 1), chunks, lane);
-        } else {
-            uint32_t *boundary = nullptr;
-            if (keep > 0 && above > 0 && above % keep == 0)
-                boundary = kept + (reverse ? p.kept_back : p.kept_front) + (above / keep - 1) * p.stride;
-            LCSInbox inbox = {words, 0, 0, 0};
-            if (number > 0) inbox = {words + (number - 1) % slots * chunks, chunks, uint32_t((number - 1) / slots + 1), 0};
-            const uint64_t length = lcs_feed(band, LCSColumns<T>(b + p.b, columns, reverse, lane), inbox, chunks, boundary, lane);
-            if (number + 1 == end && !reverse && lane == 0) lengths[problem] = length;
+        uint32_t *boundary = nullptr;
+        if (keep > 0 && above > 0 && above % keep == 0 && lane == 0)
+            boundary = kept + (reverse ? p.kept_back : p.kept_front) + (above / keep - 1) * p.stride;
+        LCSInbox inbox = {words, 0, 0, 0};
+        if (number > 0) inbox = {words + (number - 1) % slots * chunks, chunks, uint32_t((number - 1) / slots + 1), 0};
+        LCSFeed<T, lcs_pass_columns> feed = {band, {b + p.b, columns, reverse, lane}, inbox, boundary, lane, {}, 0};
+        LCSCompute<T, lcs_pass_columns> compute = {band, number + 1 == end ? nullptr : words + number % slots * chunks, uint32_t(number / slots + 1), lane, {}};
+
+        // The two warps meet at one place of the program: a barrier that they come to from
+        // two is not aligned, and an assembler makes each warp converge anew around it.
+        if (!computes) feed.begin();
+        for (uint64_t turn = 0; turn <= chunks + Band::delay; turn++) {
+            __syncthreads();
+            if (!computes) feed.turn(turn);
+            else if (turn == 0) compute.begin();
+            else compute.turn(turn - 1);
         }
+        __syncthreads();
+        if (computes) continue;
+        feed.end(chunks);
+        if (number + 1 == end && !reverse && lane == 0) lengths[problem] = feed.length;
     }
 }
 
@@ -622,7 +639,7 @@ __device__ __forceinline__ void lcs_trace(const T *a, const T *b, const LCSPiece
     LCSStored flow;
     flow.to = stored + lane * stride;
     flow.steps = walks && lane < Band::lanes ? chunks * Band::steps : 0;
-    band.sweep(chunks, LCSColumns<T>(b + p.b, p.columns, false, lane), v, lane, flow);
+    band.sweep(chunks, LCSColumns<T>(b + p.b, p.columns, false, lane), v, lane > 0, lane, flow);
     if (p.mode & lcs_save && lane < Band::lanes) states[(p.state + 1) * Band::lanes + lane] = v;
     if (!walks) return;
     __syncwarp();

@@ -43,7 +43,6 @@ struct LCSTextColumn {
 struct LCSCounted : LCSFlow {
     static constexpr bool marks = true;
 
-    uint32_t enters;           // all ones where carries come in
     bool counts;               // where a pattern ends
     uint64_t text, from;
     const uint32_t *columns;   // of the results, by text
@@ -51,7 +50,6 @@ struct LCSCounted : LCSFlow {
     uint64_t stride;
     uint32_t column, length;
 
-    __device__ __forceinline__ uint32_t enter(uint32_t carries) { return carries & enters; }
     __device__ __forceinline__ void step(uint64_t, uint32_t (&v)[lcs_columns], uint32_t carries, bool text_ends) {
         length += __popc(carries);
         if (!text_ends) return;
@@ -86,14 +84,14 @@ __device__ __forceinline__ void lcs_many(const T *a, const T *b, const LCSLane *
     band.prepare([&](unsigned i) { return i % 32 < lanes[i / 32].count ? a + lanes[i / 32].letters + i % 32 : nullptr; }, lane);
 
     LCSCounted flow;
-    flow.enters = ~0u;
+    bool takes = lane > 0;
     flow.counts = false;
     flow.text = slice.text;
     flow.columns = columns;
     flow.length = 0;
     if (lane < Band::lanes) {
         const LCSLane mine = lanes[lane];
-        flow.enters = mine.flags & lcs_first ? 0 : ~0u;
+        takes = !(mine.flags & lcs_first);
         flow.counts = mine.flags & lcs_last;
         flow.from = mine.from;
         flow.row = where & lcs_by_row ? results + mine.row * stride : nullptr;
@@ -109,7 +107,7 @@ __device__ __forceinline__ void lcs_many(const T *a, const T *b, const LCSLane *
         return c;
     };
     uint32_t v = ~0u;
-    band.sweep(ceil_div<uint64_t>(slice.steps, Band::steps), next, v, lane, flow);
+    band.sweep(ceil_div<uint64_t>(slice.steps, Band::steps), next, v, takes, lane, flow);
 }
 
 }  // namespace ptxrun
