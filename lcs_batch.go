@@ -11,16 +11,17 @@ import (
 	"github.com/ptxrun/ptxrun/internal/twin"
 )
 
-// Steps that a slice of texts has: enough that a band's beginning does not count,
-// few enough that slices end together.
-const (
-	lcsSliceLeast = 256
-	lcsSliceMost  = 8192
-)
-
 // lcsGap is the steps of texts that are worth another slice to leave them out: with
 // 26 letters the beginning of one takes the instructions of 56 (lcs_many_u8).
 const lcsGap = 64
+
+// Steps that a slice of texts has, cut so that blocks have four each. A band's
+// beginning is a fifth of the least, which is worth it where blocks would be idle, and
+// less than a hundredth of the most.
+const (
+	lcsSliceLeast = 4 * lcsGap
+	lcsSliceMost  = 128 * lcsGap
+)
 
 // lcsProblems is the pairs of long sequences that are given to a launch.
 const lcsProblems = 1 << 14

@@ -115,9 +115,9 @@ func TestLCSBitParallel(t *testing.T) {
 
 // TestLCSDivided cuts pairs many times, and pieces that are wider than is stored.
 func TestLCSDivided(t *testing.T) {
-	ways, halved, ends, piece, group := lcsWays, lcsHalved, lcsBothEnds, lcsPieceColumns, lcsGroupColumns
+	ways, halved, ends, stored := lcsWays, lcsHalved, lcsBothEnds, lcsStored
 	defer func() {
-		lcsWays, lcsHalved, lcsBothEnds, lcsPieceColumns, lcsGroupColumns = ways, halved, ends, piece, group
+		lcsWays, lcsHalved, lcsBothEnds, lcsStored = ways, halved, ends, stored
 	}()
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
 		r := rand.New(rand.NewPCG(1, 9))
@@ -125,7 +125,7 @@ func TestLCSDivided(t *testing.T) {
 		if d.slow {
 			bands = 4
 		}
-		lcsPieceColumns, lcsGroupColumns, lcsBothEnds = 64, 200, 2
+		lcsStored, lcsBothEnds = 200*512/8, 2
 		// In two and more sections, from both ends at once or in halves.
 		for _, cut := range [][2]int64{{2, 1 << 30}, {2, 0}, {3, 0}, {5, 0}} {
 			lcsWays, lcsHalved = cut[0], cut[1]
