@@ -386,6 +386,38 @@ func TestLCSMatchesBufferErrors(t *testing.T) {
 	})
 }
 
+// TestLCSOutOfMemory: whichever allocation of a division fails, the call says so and
+// nothing is left.
+func TestLCSOutOfMemory(t *testing.T) {
+	ways, halved := lcsWays, lcsHalved
+	defer func() { lcsWays, lcsHalved = ways, halved }()
+	dev, err := cpu.Open(cpu.WithMemoryChecks())
+	require.NoError(t, err)
+	const plenty = 1 << 30
+	d := &stingy{Device: dev, left: plenty}
+	rt := NewRuntime(d)
+	r := rand.New(rand.NewPCG(1, 11))
+	a, b := randomTokens[uint16](r, 5*512+1, 9), randomTokens[uint16](r, 99, 9)
+	lcsWays = 2
+	for _, lcsHalved = range []int64{0, 1 << 30} {
+		for allowed := 0; ; allowed++ {
+			s, err := NewStream(rt)
+			require.NoError(t, err)
+			d.left = allowed
+			_, _, err = s.lcsMarks(t.Context(), 2, lcsRows(2), bytesOf(a), bytesOf(b))
+			d.left = plenty
+			require.NoError(t, s.Close())
+			if err == nil {
+				require.Greater(t, allowed, 5)
+				break
+			}
+			require.ErrorIs(t, err, driver.ErrOutOfMemory)
+			require.Less(t, allowed, 50)
+		}
+	}
+	require.NoError(t, rt.Close())
+}
+
 // TestLCSMatchesBufferMemory writes all or nothing, however much memory there is.
 func TestLCSMatchesBufferMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 8))
