@@ -296,7 +296,7 @@ func (b *block) complete(id int) {
 	bar.reset()
 	b.moved = true
 	if b.races != nil {
-		b.races.meet(met)
+		b.races.meet(met, id)
 	}
 }
 

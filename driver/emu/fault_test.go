@@ -75,6 +75,7 @@ var plants = []plant{
 	{"missing_barrier", 1, 64, buffer(256), driver.ErrRace, []string{"st.shared.u32", "this write at", "a read by thread (", "are not ordered"}, race},
 	{"same_warp_race", 1, 32, buffer(128), driver.ErrRace, []string{"ld.shared.u32", "of shared memory"}, race},
 	{"write_race", 1, 32, buffer(4), driver.ErrRace, []string{"st.shared.u32", "thread (1,0,0)", "a write by thread (0,0,0)"}, race},
+	{"handed_over_early", 1, 64, buffer(4), driver.ErrRace, []string{"of shared memory", "are not ordered"}, race},
 	{"block_race", 2, 32, buffer(128), driver.ErrRace, []string{"of the device allocation of 128 bytes", "of block ("}, race},
 	{"missing_fence", 2, 1, buffers(4, 4, 4), driver.ErrRace, []string{"ld.global.u32", "block (1,0,0)", "a write by thread (0,0,0) of block (0,0,0)"}, race},
 	{"missing_reader_fence", 2, 1, buffers(4, 4, 4), driver.ErrRace, []string{"ld.global.u32", "block (1,0,0)", "a write by thread (0,0,0) of block (0,0,0)"}, race},
@@ -131,6 +132,8 @@ func TestCheckedAndRight(t *testing.T) {
 	}
 	out := r.alloc(4)
 	for range 20 {
+		r.run(r.kernel("faults.ptx", "handed_over"), driver.D1(1), driver.D1(64), 0, out)
+		require.Equal(t, int32(42), download[int32](r, out, 1)[0])
 		r.run(r.kernel("faults.ptx", "with_fence"), driver.D1(2), driver.D1(1), 0, zeros[int32](r, 1), zeros[int32](r, 1), out)
 		require.Equal(t, int32(42), download[int32](r, out, 1)[0])
 	}

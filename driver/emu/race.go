@@ -75,9 +75,10 @@ func (c *cell) unorderedRead(strong bool, before func(*record) bool) *record {
 
 // sharedRaces is the shadow of a block's shared memory.
 type sharedRaces struct {
-	cells  []cell
-	clocks []clock          // of each warp
-	sent   map[uint64]clock // knowledge left at addresses of strong writes
+	cells   []cell
+	clocks  []clock          // of each warp
+	sent    map[uint64]clock // knowledge left at addresses of strong writes
+	arrived map[int]clock    // and at barriers, by warps that do not wait
 }
 
 func newSharedRaces(n int) *sharedRaces {
@@ -87,6 +88,7 @@ func newSharedRaces(n int) *sharedRaces {
 func (r *sharedRaces) reset() {
 	clear(r.cells)
 	r.sent = map[uint64]clock{}
+	r.arrived = map[int]clock{}
 	for i := range r.clocks {
 		r.clocks[i] = make(clock, 32)
 		for j := range r.clocks[i] {
@@ -96,9 +98,17 @@ func (r *sharedRaces) reset() {
 	}
 }
 
-// meet makes warps know of each other what each has done.
-func (r *sharedRaces) meet(warps []*warp) {
-	var all clock
+// arrive leaves what a warp has done with those that will wait at a barrier.
+func (r *sharedRaces) arrive(w *warp, barrier int) {
+	r.arrived[barrier] = r.arrived[barrier].join(r.clocks[w.index])
+	r.clocks[w.index][w.index]++
+}
+
+// meet makes warps at a barrier know what each has done, and what others had done
+// when they arrived.
+func (r *sharedRaces) meet(warps []*warp, barrier int) {
+	all := r.arrived[barrier]
+	delete(r.arrived, barrier)
 	for _, w := range warps {
 		all = all.join(r.clocks[w.index])
 	}

@@ -303,6 +303,8 @@ func (w *warp) barrier(gi int, in *instr) bool {
 		}
 		g.state, g.barrier = groupBarrier, uint8(id)
 		bar.waiting[w.index] |= w.mask
+	} else if w.block.races != nil {
+		w.block.races.arrive(w, int(id))
 	}
 	w.block.complete(int(id))
 	return op.arrive

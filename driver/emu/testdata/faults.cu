@@ -31,6 +31,19 @@ extern "C" __global__ void write_race(int *out) {
     __syncthreads();
     *out = s;
 }
+__device__ __forceinline__ void hand_over(int *out, bool early) {
+    __shared__ int s;
+    if (threadIdx.x < 32) {
+        if (threadIdx.x == 0 && !early) s = 42;
+        asm volatile("bar.arrive 1, 64;" ::: "memory");
+        if (threadIdx.x == 0 && early) s = 42;
+    } else {
+        asm volatile("bar.sync 1, 64;" ::: "memory");
+        if (threadIdx.x == 32) *out = s;
+    }
+}
+extern "C" __global__ void handed_over(int *out) { hand_over(out, false); }
+extern "C" __global__ void handed_over_early(int *out) { hand_over(out, true); }
 extern "C" __global__ void block_race(int *out) { out[threadIdx.x] = out[threadIdx.x] + 1; }
 extern "C" __global__ void missing_fence(int *data, volatile int *flag, int *out) {
     if (blockIdx.x == 0) {
