@@ -126,7 +126,7 @@ func lcsRows(size int) int64 { return 32 * lcsLanes(size) }
 // lcsShared is the memory of a band in which distinct letters occur; as LCSBand
 // in ptx/src/lcs_bits.cuh.
 func lcsShared(size int, distinct int64) int64 {
-	const ring, between = (512 + 32) * 4, 4 * 4
+	const ring, between = (512 + 32) * 4, 8 * 4
 	alphabet := lcsRows(size)*int64(size) + lcsRows(size)*4*4
 	if size == 1 {
 		alphabet = lcsRows(size) + 8*4 + 256*2

@@ -211,7 +211,7 @@ struct alignas(16) LCSBand {
     static constexpr int steps = lcs_chunk / columns;
     static constexpr int delay = lanes / steps;  // chunks from the first lane to the last
     static_assert(lanes % steps == 0 && steps >= 2, "the last lane ends a chunk at a known step");
-    static_assert(lanes * columns + 3 * lcs_chunk <= lcs_ring, "no address is overwritten before its last use");
+    static_assert(lanes * columns + 4 * lcs_chunk <= lcs_ring, "no address is overwritten before its last use");
     static_assert(columns == 4 || columns == 8, "half a step's addresses are one vector");
 
     // The ring's first chunk is there again behind its end, so that a lane's steps of a
@@ -219,7 +219,7 @@ struct alignas(16) LCSBand {
     static constexpr int half_ring = (lcs_ring + lcs_chunk) / 2;
 
     alignas(16) uint32_t addresses[2 * half_ring];  // of columns' match words, the first lane's; odd where a step is marked
-    uint32_t incoming[2], outgoing[2];              // words of carries between warps, by chunk
+    uint32_t incoming[4], outgoing[4];              // words of carries between warps, by chunk
     uint32_t valid[lanes];                          // the rows that have a letter
     Alphabet alphabet;
 
@@ -289,9 +289,9 @@ struct alignas(16) LCSBand {
     // nothing but the recurrence is waited for.
     struct Rows {
         uint32_t v;
-        uint32_t in, out;         // carries: those to come, the next column's on top, and those that came, the last column's at the bottom
-        uint32_t arrived;         // what the lane before sent last
-        uint32_t takes;           // times arrived is in's part from the lane before
+        uint32_t in;              // carries into the first row of the chunk before, or 0
+        uint32_t out, arrived;    // carries, the last column's at the bottom: this lane's, and what the lane before sent last
+        uint32_t takes;           // times arrived are those that come from the lane before
         uint32_t match[columns];  // of the step to come
         uint32_t next[columns];   // addresses, of the step after it
         bool mark;                // of the step to come
@@ -369,25 +369,26 @@ struct alignas(16) LCSBand {
             const bool mark = r.mark;
             load_match<Flow::marks>(r, lane);
             load_addresses(r, at + s * (columns / 2) * 4);
-            if (s == 1) r.in |= in;  // what is left of the chunk before has been used
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 // What the lane before had two halves ago: what it had one half ago is
-                // on its way while this half is computed. Where carries come from the
-                // lane before, none are left of the half before.
+                // on its way while this half is computed. Steps begin one before in's
+                // first column.
                 constexpr int columns_here = columns / 2;
+                const uint32_t first = (s == 0 ? r.in : in) << ((s + steps - 1) % steps * columns + half * columns_here);
                 const uint32_t underway = __shfl_up_sync(full_warp, r.out, 1);
-                r.in += r.arrived * r.takes;
+                uint32_t carries = r.arrived * r.takes + first;
                 r.arrived = underway;
 #pragma unroll
                 for (int k = 0; k < columns_here; k++) {
-                    advance(r.v, r.in, r.out, m[half * columns_here + k]);
+                    advance(r.v, carries, r.out, m[half * columns_here + k]);
                     history[half * columns_here + k] = r.v;
                 }
             }
             flow.step(step, history, r.out & ((1u << columns) - 1), mark);
             if constexpr (Flow::marks) r.v = history[columns - 1];
         }
+        r.in = in;
     }
 
     // sweep moves all rows, which are v, over chunks of columns. next() fetches lane's
@@ -443,88 +444,112 @@ struct LCSProblem {
     }
 };
 
+constexpr int lcs_pass_block = 2 * warp_size;  // one computes, one feeds
+constexpr int lcs_ahead = 2;                   // chunks whose letters and carries are on their way
+
 // LCSInbox is the words that the band before hands on, in order: 32 carries and
-// a flag, each whole or not there. One is on its way while the one before is used.
+// a flag, each whole or not there. Some are on their way while the one before is used.
 struct LCSInbox {
     const uint64_t *at;
     uint64_t left;  // none come behind them, nor to the first band
     uint32_t flag;
-    uint64_t word;
+    uint64_t words[lcs_ahead];
 
-    __device__ __forceinline__ void request() {
-        word = uint64_t(flag) << 32;
-        if (left > 0) word = load_relaxed(at);
+    // request is for the word that is so many behind the next.
+    __device__ __forceinline__ void request(int k, unsigned behind) {
+        words[k] = uint64_t(flag) << 32;
+        if (left > behind) words[k] = load_relaxed(at + behind);
     }
-    __device__ __forceinline__ uint32_t receive() {
-        while (word >> 32 != flag) word = load_relaxed(at);
-        const uint32_t carries = word;
+    // receive takes the next word, whose turn among those on their way is k.
+    __device__ __forceinline__ uint32_t receive(int k) {
+        while (words[k] >> 32 != flag) words[k] = load_relaxed(at);
+        const uint32_t carries = words[k];
+        request(k, lcs_ahead);
         if (left > 0) left--;
         at++;
-        request();
         return carries;
     }
 };
 
-constexpr int lcs_pass_block = 2 * warp_size;  // one computes, one feeds
+// A block's two warps have two barriers, at each of which one waits for the other, who
+// goes on: lcs_fed, that a chunk's carries are there and the letters of the next, and
+// lcs_taken, that those carries have been taken, so that the next chunk may be said to
+// be fed. At one barrier for both they would meet from two places of the program, which
+// only one that is not aligned allows, around which a warp has to converge anew.
+constexpr int lcs_fed = 1, lcs_taken = 2;
 
-// LCSFeed is a band's second warp. It fetches letters and the carries of the band
-// before for the other one, and counts and keeps those that come out of the last row.
+template <int barrier>
+__device__ __forceinline__ void lcs_signal() {
+    asm volatile("bar.arrive %0, %1;" : : "n"(barrier), "n"(lcs_pass_block) : "memory");
+}
+template <int barrier>
+__device__ __forceinline__ void lcs_await() {
+    asm volatile("bar.sync %0, %1;" : : "n"(barrier), "n"(lcs_pass_block) : "memory");
+}
+
+// LCSLast is where the carries out of a band's last row are counted, and kept at
+// boundary, if that is not null.
 template <class T, int columns>
-struct LCSFeed {
-    LCSBand<T, columns> &band;
-    LCSColumns<T> next;
-    LCSInbox inbox;
-    uint32_t *boundary;  // where carries out of the last row are kept, or null
-    unsigned lane;
-    LCSColumn<T> column;
-    uint64_t length;  // their number
+struct LCSLast {
+    const LCSBand<T, columns> &band;
+    uint32_t *boundary;
+    uint64_t length;
 
-    __device__ __forceinline__ void keep(uint32_t carries) {
+    // take is for what was computed in a chunk's turn.
+    __device__ __forceinline__ void take(uint64_t turn) {
+        if (turn < band.delay) return;
+        const uint32_t carries = band.outgoing[turn % 4];
         if (boundary != nullptr) *boundary++ = __brev(carries);
         length += __popc(carries);
     }
-
-    __device__ __forceinline__ void begin() {
-        inbox.request();
-        band.fill(0, next(), lane);
-        column = next();
-    }
-
-    // turn is while the other warp computes the chunk before.
-    __device__ __forceinline__ void turn(uint64_t chunk) {
-        band.fill(chunk + 1, column, lane);
-        if (chunk >= band.delay + 2) keep(band.outgoing[chunk % 2]);
-        const uint32_t in = inbox.receive();
-        column = next();  // behind what may wait for all loads
-        if (lane == 0) band.incoming[chunk % 2] = in;
-    }
-
-    // end is after the turn for the chunk behind the last.
-    __device__ __forceinline__ void end(uint64_t chunks) { keep(band.outgoing[(chunks + band.delay - 1) % 2]); }
 };
 
-// LCSCompute is the first, which hands on words of 32 carries and flag at to, if that
+// lcs_feed is a band's second warp. It fetches letters and the carries of the band
+// before for the first, which is one or two turns behind, and takes those that come out
+// of the last row, except of the last three turns.
+template <class T, int columns>
+__device__ __forceinline__ void lcs_feed(LCSBand<T, columns> &band, LCSColumns<T> next, LCSInbox inbox, LCSLast<T, columns> &last, uint64_t turns, unsigned lane) {
+    LCSColumn<T> column[lcs_ahead];
+#pragma unroll
+    for (int k = 0; k < lcs_ahead; k++) inbox.request(k, k);
+    band.fill(0, next(), lane);
+#pragma unroll
+    for (int k = 0; k < lcs_ahead; k++) column[k] = next();
+    lcs_signal<lcs_fed>();
+    for (uint64_t turn = 0; turn < turns;) {
+#pragma unroll
+        for (int k = 0; k < lcs_ahead; k++, turn++) {
+            band.fill(turn + 1, column[k], lane);
+            if (turn >= 3) last.take(turn - 3);
+            const uint32_t in = inbox.receive(k);
+            column[k] = next();  // behind what may wait for all loads
+            if (lane == 0) band.incoming[turn % 4] = in;
+            lcs_await<lcs_taken>();
+            lcs_signal<lcs_fed>();
+        }
+    }
+    lcs_await<lcs_taken>();
+}
+
+// lcs_compute is the first, which hands on words of 32 carries and flag at to, if that
 // is not null.
 template <class T, int columns>
-struct LCSCompute {
-    using Band = LCSBand<T, columns>;
-    Band &band;
-    uint64_t *to;
-    uint32_t flag;
-    unsigned lane;
-    typename Band::Rows rows;
-
-    __device__ __forceinline__ void begin() { rows = band.begin(~0u, lane > 0, lane); }
-
-    __device__ __forceinline__ void turn(uint64_t chunk) {
-        LCSFlow flow;
-        const uint32_t in = band.incoming[chunk % 2];
-        band.advance_chunk(rows, chunk, lane == 0 ? in : 0, lane, flow);
-        const bool last = lane == Band::lanes - 1 && chunk >= Band::delay;
-        store_relaxed_if(last && to != nullptr, to + (chunk - Band::delay), uint64_t(flag) << 32 | rows.out);
-        store_shared_if<4>(last, shared_address(band.outgoing) + chunk % 2 * 4, rows.out);
+__device__ __forceinline__ void lcs_compute(LCSBand<T, columns> &band, uint64_t *to, uint32_t flag, uint64_t chunks, uint64_t turns, unsigned lane) {
+    constexpr int lanes = LCSBand<T, columns>::lanes, delay = LCSBand<T, columns>::delay;
+    LCSFlow flow;
+    lcs_await<lcs_fed>();
+    auto rows = band.begin(~0u, lane > 0, lane);
+    lcs_signal<lcs_taken>();
+    for (uint64_t turn = 0; turn < turns; turn++) {
+        lcs_await<lcs_fed>();
+        const uint32_t in = band.incoming[turn % 4];
+        lcs_signal<lcs_taken>();
+        band.advance_chunk(rows, turn, lane == 0 ? in : 0, lane, flow);
+        const bool last = lane == lanes - 1 && turn >= delay && turn < chunks + delay;
+        store_relaxed_if(last && to != nullptr, to + (turn - delay), uint64_t(flag) << 32 | rows.out);
+        store_shared_if<4>(last, shared_address(band.outgoing) + turn % 4 * 4, rows.out);
     }
-};
+}
 
 // lcs_pass goes through the tables of all problems. lengths[p] becomes the length of the
 // longest common subsequence of problem p's columns and its rows from the front, where
@@ -577,24 +602,16 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
         uint32_t *boundary = nullptr;
         if (keep > 0 && above > 0 && above % keep == 0 && lane == 0)
             boundary = kept + (reverse ? p.kept_back : p.kept_front) + (above / keep - 1) * p.stride;
-        LCSInbox inbox = {words, 0, 0, 0};
-        if (number > 0) inbox = {words + (number - 1) % slots * chunks, chunks, uint32_t((number - 1) / slots + 1), 0};
-        LCSFeed<T, lcs_pass_columns> feed = {band, {b + p.b, columns, reverse, lane}, inbox, boundary, lane, {}, 0};
-        LCSCompute<T, lcs_pass_columns> compute = {band, number + 1 == end ? nullptr : words + number % slots * chunks, uint32_t(number / slots + 1), lane, {}};
-
-        // The two warps meet at one place of the program: a barrier that they come to from
-        // two is not aligned, and an assembler makes each warp converge anew around it.
-        if (!computes) feed.begin();
-        for (uint64_t turn = 0; turn <= chunks + Band::delay; turn++) {
-            __syncthreads();
-            if (!computes) feed.turn(turn);
-            else if (turn == 0) compute.begin();
-            else compute.turn(turn - 1);
-        }
+        LCSInbox inbox = {words, 0, 0, {}};
+        if (number > 0) inbox = {words + (number - 1) % slots * chunks, chunks, uint32_t((number - 1) / slots + 1), {}};
+        LCSLast<T, lcs_pass_columns> last = {band, boundary, 0};
+        const uint64_t end_turn = chunks + Band::delay, turns = ceil_div<uint64_t>(end_turn, lcs_ahead) * lcs_ahead;
+        if (computes) lcs_compute(band, number + 1 == end ? nullptr : words + number % slots * chunks, uint32_t(number / slots + 1), chunks, turns, lane);
+        else lcs_feed(band, {b + p.b, columns, reverse, lane}, inbox, last, turns, lane);
         __syncthreads();
         if (computes) continue;
-        feed.end(chunks);
-        if (number + 1 == end && !reverse && lane == 0) lengths[problem] = feed.length;
+        for (uint64_t turn = turns - 3; turn < end_turn; turn++) last.take(turn);
+        if (number + 1 == end && !reverse && lane == 0) lengths[problem] = last.length;
     }
 }
 
