@@ -212,15 +212,16 @@ struct alignas(16) LCSBand {
     static constexpr int delay = lanes / steps;  // chunks from the first lane to the last
     static_assert(lanes % steps == 0 && steps >= 2, "the last lane ends a chunk at a known step");
     static_assert(lanes * columns + 4 * lcs_chunk <= lcs_ring, "no address is overwritten before its last use");
-    static_assert(columns == 4 || columns == 8, "half a step's addresses are one vector");
+    static_assert(columns % 4 == 0, "a step's addresses are whole vectors");
 
-    // The ring's first chunk is there again behind its end, so that a lane's steps of a
-    // chunk lie one behind the other.
-    static constexpr int half_ring = (lcs_ring + lcs_chunk) / 2;
+    // A ring for each vector of a step, whose first chunk is there again behind its end, so
+    // that a lane's steps of a chunk lie one behind the other.
+    static constexpr int vectors = columns / 4;
+    static constexpr int ring = lcs_ring / vectors, ring_chunk = lcs_chunk / vectors;
 
-    alignas(16) uint32_t addresses[2 * half_ring];  // of columns' match words, the first lane's; odd where a step is marked
-    uint32_t incoming[4], outgoing[4];              // words of carries between warps, by chunk
-    uint32_t valid[lanes];                          // the rows that have a letter
+    alignas(16) uint32_t addresses[vectors * (ring + ring_chunk)];  // of columns' match words, the first lane's; odd where a step is marked
+    uint32_t incoming[4], outgoing[4];                              // words of carries between warps, by chunk
+    uint32_t valid[lanes];                                          // the rows that have a letter
     Alphabet alphabet;
 
     __device__ __forceinline__ uint32_t *match() { return reinterpret_cast<uint32_t *>(this + 1); }
@@ -230,7 +231,7 @@ struct alignas(16) LCSBand {
     template <class Letter>
     __device__ __forceinline__ void prepare(Letter letter, unsigned lane) {
         __syncwarp();
-        for (unsigned i = lane; i < 2 * half_ring; i += warp_size) addresses[i] = shared_address(match());
+        for (unsigned i = lane; i < vectors * (ring + ring_chunk); i += warp_size) addresses[i] = shared_address(match());
         constexpr int together = 8;  // loads on their way
         for (unsigned first = 0; first < lanes; first += together) {
             const T *at[together];
@@ -265,12 +266,10 @@ struct alignas(16) LCSBand {
         prepare([&](unsigned i) { return a.letter(first + i); }, lane);
     }
 
-    // place is where the address for a column of the ring's first chunk is. Those of a
-    // step's halves lie apart, so that lanes, a step from each other, read from
-    // different banks.
+    // place is where the address for a column of the first chunk is. A step's vectors lie
+    // apart, so that lanes, a step from each other, read from different banks.
     static __device__ __forceinline__ uint32_t place(uint32_t column) {
-        constexpr uint32_t half = columns / 2;
-        return (column / half % 2) * half_ring + column / columns * half + column % half;
+        return column / 4 % vectors * (ring + ring_chunk) + column / columns * 4 + column % 4;
     }
 
     // fill is for lane's column of a chunk.
@@ -279,9 +278,9 @@ struct alignas(16) LCSBand {
         const uint32_t code = c.there(lane) ? alphabet.code(c.letter) : 0;
         const uint32_t address = (shared_address(match()) + code * (lanes * 4)) | c.mark(lane);
         const uint32_t at = uint32_t(chunk) % (lcs_ring / lcs_chunk);
-        uint32_t *const to = addresses + place(lane) + at * (lcs_chunk / 2);
+        uint32_t *const to = addresses + place(lane) + at * ring_chunk;
         *to = address;
-        if (at == 0) to[lcs_ring / 2] = address;
+        if (at == 0) to[ring] = address;
     }
 
     // Rows is 32 rows on their way over the columns. What a step needs is loaded
@@ -297,19 +296,19 @@ struct alignas(16) LCSBand {
         bool mark;                // of the step to come
     };
 
-    // address_of is where the addresses of a step's first half are; those of the steps
+    // address_of is where the addresses of a step's first columns are; those of the steps
     // behind it, up to a chunk, follow.
     __device__ __forceinline__ uint32_t address_of(uint32_t step) const {
-        return shared_address(addresses) + step * (columns / 2) % (lcs_ring / 2) * 4;
+        return shared_address(addresses) + step * 4 % ring * 4;
     }
 
     static __device__ __forceinline__ void load_addresses(Rows &r, uint32_t at) {
-        uint32_t half[columns / 2];
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            load_shared(half, at + h * half_ring * 4);
+        for (int i = 0; i < vectors; i++) {
+            uint32_t x[4];
+            load_shared(x, at + i * (ring + ring_chunk) * 4);
 #pragma unroll
-            for (int k = 0; k < columns / 2; k++) r.next[h * (columns / 2) + k] = half[k];
+            for (int k = 0; k < 4; k++) r.next[i * 4 + k] = x[k];
         }
     }
 
@@ -368,7 +367,7 @@ struct alignas(16) LCSBand {
             for (int k = 0; k < columns; k++) m[k] = r.match[k];
             const bool mark = r.mark;
             load_match<Flow::marks>(r, lane);
-            load_addresses(r, at + s * (columns / 2) * 4);
+            load_addresses(r, at + s * 16);
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 // What the lane before had two halves ago: what it had one half ago is
