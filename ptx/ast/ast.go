@@ -2,9 +2,9 @@
 //
 // It reads ISA versions 6.0 to 9.0 as clang and nvcc write them. The tree holds
 // everything that has a meaning when a kernel runs: directives, declarations
-// with their initialisers, and every statement in order. Comments, DWARF
-// sections and the .file and .loc lines are skipped, so that a printed tree is
-// equivalent to its source, not equal to it.
+// with their initialisers, and every statement in order. Comments and debug
+// information (sections, .file and .loc lines, and that the target is debug) are
+// skipped, so that a printed tree is equivalent to its source, not equal to it.
 //
 // The package knows the language's grammar and no instruction's meaning:
 // an instruction is its dotted name and its operands.

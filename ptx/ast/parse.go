@@ -196,10 +196,16 @@ func (p *parser) header(f *File) {
 		p.unexpected("'.target'")
 	}
 	for {
-		f.Targets = append(f.Targets, p.ident("a target"))
+		// With debug an assembler demands the sections that the tree leaves out.
+		if t := p.ident("a target"); t != "debug" {
+			f.Targets = append(f.Targets, t)
+		}
 		if !p.punct(",") {
 			break
 		}
+	}
+	if len(f.Targets) == 0 {
+		p.unexpected("an architecture")
 	}
 	if p.dot("address_size") {
 		f.AddressSize = int(p.integer("the address size", 32, 64))
