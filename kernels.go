@@ -741,11 +741,11 @@ func lcsWidthModule[V twin.Unsigned](t elemType) ModuleSpec {
 		Defines: []string{"PTXRUN_TYPE=" + t.ctype, "PTXRUN_NAME=" + t.name},
 		Targets: targets("lcs_" + t.name),
 		Kernels: []KernelSpec{
-			// a, b, problems, count or 0 and: rows, columns, front, keep, slots; units, ring, kept, lengths, tickets: two u64 of 0
+			// a, b, problems, count or 0 and: rows, columns, front, keep, slots; units, ring, kept, lengths, ticket: a u64 of 0
 			{Name: "lcs_pass_" + t.name, Params: []ParamKind{ParamPtr, ParamPtr, ParamPtr, ParamU64, ParamU64, ParamU64, ParamU64, ParamU64, ParamU64, ParamU64, ParamPtr, ParamPtr, ParamPtr, ParamPtr},
 				Block: lcsPassBlock, Shared: shared, Twin: twin.LCSPass[V](rows)},
-			// problems, count, kept, crossings
-			{Name: "lcs_cross_" + t.name, Params: []ParamKind{ParamPtr, ParamU64, ParamPtr, ParamPtr}, Block: lcsCrossBlock, Twin: twin.LCSCross(rows)},
+			// problems, count or 0 and: columns; kept, crossings or null, lengths or null
+			{Name: "lcs_cross_" + t.name, Params: []ParamKind{ParamPtr, ParamU64, ParamU64, ParamPtr, ParamPtr, ParamPtr}, Block: lcsCrossBlock, Twin: twin.LCSCross(rows)},
 			// a, b, pieces, values, states, rows, a's marks, b's marks
 			{Name: "lcs_trace_" + t.name, Params: []ParamKind{ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr, ParamPtr},
 				Block: lcsBitsBlock, Shared: shared, Twin: twin.LCSTrace[V](rows)},

@@ -233,6 +233,20 @@ func (p *lcsBits) planLength(m, n int64) (lcsWork, error) {
 	return p.plan([]twin.LCSProblem{q})
 }
 
+// launchLength runs it on a workspace. Nothing but the length is written to length.
+func (p *lcsBits) launchLength(ctx context.Context, w *lcsWork, at, length driver.Ptr) error {
+	q := &w.problems[0]
+	if q.Back == 0 {
+		return p.launch(ctx, w, at, length, 0)
+	}
+	kept := at + driver.Ptr(w.keptAt)
+	if err := p.launch(ctx, w, at, at+driver.Ptr(w.lengthsAt), kept); err != nil {
+		return err
+	}
+	args := driver.NewArgs().Ptr(0).Uint64(0).Uint64(q.Columns).Ptr(kept).Ptr(0).Ptr(length)
+	return p.s.launch(p.cross, 1, 1, args)
+}
+
 // put brings both sequences to the device, in one piece of memory whose address
 // is the caller's to free.
 func (p *lcsBits) put(ctx context.Context, a, b []byte) (driver.Ptr, error) {
@@ -283,7 +297,7 @@ func (s *Stream) lcsLength(ctx context.Context, size, distinct int64, a, b []byt
 		return 0, err
 	}
 	length := at + driver.Ptr(w.lengthsAt)
-	if err := p.launch(ctx, &w, at, length, at+driver.Ptr(w.keptAt)); err != nil {
+	if err := p.launchLength(ctx, &w, at, length); err != nil {
 		return 0, err
 	}
 	if err := s.wait(ctx); err != nil {
@@ -309,7 +323,7 @@ func (s *Stream) lcsLengthOn(size int64, length, a driver.Ptr, m int64, b driver
 		return err
 	}
 	defer s.free(at)
-	return p.launch(context.Background(), &w, at, length, at+driver.Ptr(w.keptAt))
+	return p.launchLength(context.Background(), &w, at, length)
 }
 
 // lastRow gives the stream a pass over sequences on the device, and returns

@@ -267,7 +267,7 @@ func (p *lcsBits) crossings(ctx context.Context, problems []twin.LCSProblem, kep
 	if err := p.s.upload(ctx, at, bytesOf(problems)); err != nil {
 		return nil, err
 	}
-	args := driver.NewArgs().Ptr(at).Uint64(uint64(len(problems))).Ptr(kept).Ptr(results)
+	args := driver.NewArgs().Ptr(at).Uint64(uint64(len(problems))).Uint64(0).Ptr(kept).Ptr(results).Ptr(0)
 	if err := p.s.launch(p.cross, uint64(len(crossings)), int64(len(crossings)), args); err != nil {
 		return nil, err
 	}

@@ -60,16 +60,16 @@ func lcsCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n int64) []c
 		// Two blocks and three bands' carries: they wrap.
 		return []crossing{{2, []value{memory(letters(rows)), memory(letters(columns)), memory(problems), scalar(uint64(2)),
 			scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(units),
-			memory(make([]uint64, 3*3*chunks)), result(make([]uint32, 2*bands*chunks)), result(make([]uint64, 2)), memory(make([]uint64, 2))}},
+			memory(make([]uint64, 3*3*chunks)), result(make([]uint32, 2*bands*chunks)), result(make([]uint64, 2)), memory(make([]uint64, 1))}},
 			{2, []value{memory(letters(rows)), memory(letters(columns)), {scalar: make([]byte, 8)}, scalar(uint64(0)),
 				scalar(uint64(rows)), scalar(uint64(columns)), scalar(uint64(bands)), scalar(uint64(bands)), scalar(uint64(3)), scalar(uint64(bands)),
-				memory(make([]uint64, 3*chunks)), result(make([]uint32, chunks)), result(make([]uint64, 1)), memory(make([]uint64, 2))}},
+				memory(make([]uint64, 3*chunks)), result(make([]uint32, chunks)), result(make([]uint64, 1)), memory(make([]uint64, 1))}},
 			{2, []value{memory(letters(rows)), memory(letters(columns)), {scalar: make([]byte, 8)}, scalar(uint64(0)),
 				scalar(uint64(rows)), scalar(uint64(columns)), scalar(uint64(bands - bands/2)), scalar(uint64(bands - bands/2)), scalar(uint64(3)), scalar(uint64(bands)),
-				memory(make([]uint64, 2*3*chunks)), result(make([]uint32, 2*chunks)), result(make([]uint64, 1)), memory(make([]uint64, 2))}},
+				memory(make([]uint64, 2*3*chunks)), result(make([]uint32, 2*chunks)), result(make([]uint64, 1)), memory(make([]uint64, 1))}},
 			{2, []value{memory(letters(rows)), memory(letters(columns)), memory([]twin.LCSProblem{halves, rest}), scalar(uint64(2)),
 				scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(uint64(0)), scalar(rest.Units + rest.Back),
-				memory(make([]uint64, 3*3*chunks)), result(make([]uint32, 3*bands*chunks)), result(make([]uint64, 2)), memory(make([]uint64, 2))}}}
+				memory(make([]uint64, 3*3*chunks)), result(make([]uint32, 3*bands*chunks)), result(make([]uint64, 2)), memory(make([]uint64, 1))}}}
 	case "cross":
 		if bands == 1 {
 			return nil
@@ -80,7 +80,12 @@ func lcsCrossings(r *rand.Rand, part []string, k ptxrun.KernelSpec, n int64) []c
 				kept[i] &= 1<<(columns-(chunks-1)*32) - 1
 			}
 		}
-		return []crossing{{uint32(bands - 1), []value{memory(problems), scalar(uint64(2)), memory(kept), result(make([]uint64, bands-1))}}}
+		null := value{scalar: make([]byte, 8)}
+		return []crossing{
+			{uint32(bands - 1), []value{memory(problems), scalar(uint64(2)), scalar(uint64(0)), memory(kept), result(make([]uint64, bands-1)), result(make([]uint64, bands-1))}},
+			{uint32(bands - 1), []value{memory(problems), scalar(uint64(2)), scalar(uint64(0)), memory(kept), result(make([]uint64, bands-1)), null}},
+			{1, []value{null, scalar(uint64(0)), scalar(uint64(columns)), memory(kept), null, result(make([]uint64, 1))}},
+		}
 	case "tiled":
 		cells := func(n int64) []uint32 { return slices.Repeat([]uint32{3}, int(n)) }
 		diagonal := uint64(0)

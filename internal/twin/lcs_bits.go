@@ -268,10 +268,10 @@ type lcsUnit struct {
 // rows of a kernel's band. The words between bands and the ticket are the kernel's own.
 //
 // A count of 0 is the one problem that the next five parameters describe, with one
-// boundary at most; where it has rows from the back as well, those are counted.
+// boundary at most.
 //
 // Parameters: a, b, problems, count, rows, columns, front, keep, slots, units, ring,
-// kept, lengths, tickets.
+// kept, lengths, ticket.
 func LCSPass[T Unsigned](bandRows int64) driver.Twin {
 	return func(l *driver.TwinLaunch) error {
 		aAt, bAt, problemsAt, count := l.Args.Ptr(), l.Args.Ptr(), l.Args.Ptr(), int64(l.Args.Uint64())
@@ -285,7 +285,6 @@ func LCSPass[T Unsigned](bandRows int64) driver.Twin {
 		if err != nil {
 			return err
 		}
-		meets := count == 0 && only.Back > 0
 		if count == 0 {
 			problems, count = []LCSProblem{only}, 1
 		}
@@ -335,14 +334,11 @@ func LCSPass[T Unsigned](bandRows int64) driver.Twin {
 				u := units[k]
 				p := &problems[u.problem]
 				length := lcsSweep(u, &rows, a[p.A:p.A+p.Rows], b[p.B:p.B+p.Columns])
-				if u.last && !u.reverse && !meets {
+				if u.last && !u.reverse {
 					lengths[u.problem] = length
 				}
 			}
 		})
-		if meets {
-			_, lengths[0] = lcsCrossing(int64(only.Columns), kept[:only.Stride], kept[only.KeptBack:][:only.Stride])
-		}
 		return nil
 	}
 }
@@ -448,13 +444,14 @@ func lcsSweep[T Unsigned](u *lcsUnit, rows *lcsRows[T], a, b []T) (length uint64
 
 // LCSCross finds, for every boundary of every problem, the last column at which
 // the lengths of what is above, from the front, and of what is below, from the
-// back, add up to the most.
+// back, add up to the most, which is the length of all. A count of 0 is one problem
+// with columns. Crossings or lengths may be null.
 //
-// Parameters: problems, count, kept, crossings.
+// Parameters: problems, count, columns, kept, crossings, lengths.
 func LCSCross(bandRows int64) driver.Twin {
 	return func(l *driver.TwinLaunch) error {
-		problemsAt, count := l.Args.Ptr(), int64(l.Args.Uint64())
-		keptAt, crossingsAt := l.Args.Ptr(), l.Args.Ptr()
+		problemsAt, count, columns := l.Args.Ptr(), int64(l.Args.Uint64()), int64(l.Args.Uint64())
+		keptAt, crossingsAt, lengthsAt := l.Args.Ptr(), l.Args.Ptr(), l.Args.Ptr()
 		problems, err := driver.Slice[LCSProblem](l.Mem, problemsAt, count)
 		if err != nil {
 			return err
@@ -474,24 +471,40 @@ func LCSCross(bandRows int64) driver.Twin {
 				all = append(all, boundary{int64(p.Columns), front, back})
 			}
 		}
+		if count == 0 {
+			words := ceilDiv(columns, 32)
+			all, keptLen = []boundary{{columns, 0, words}}, 2*words
+		}
 		kept, err := driver.Slice[uint32](l.Mem, keptAt, keptLen)
 		if err != nil {
 			return err
 		}
-		crossings, err := driver.Slice[uint64](l.Mem, crossingsAt, int64(len(all)))
-		if err != nil {
-			return err
+		var crossings, lengths []uint64
+		for _, to := range []struct {
+			at     driver.Ptr
+			values *[]uint64
+		}{{crossingsAt, &crossings}, {lengthsAt, &lengths}} {
+			if to.at != 0 {
+				if *to.values, err = driver.Slice[uint64](l.Mem, to.at, int64(len(all))); err != nil {
+					return err
+				}
+			}
 		}
 		l.Parallel(int64(len(all)), func(i int64) {
 			c := all[i]
 			words := ceilDiv(c.columns, 32)
-			crossings[i], _ = lcsCrossing(c.columns, kept[c.front:c.front+words], kept[c.back:c.back+words])
+			at, length := lcsCrossing(c.columns, kept[c.front:c.front+words], kept[c.back:c.back+words])
+			if crossings != nil {
+				crossings[i] = at
+			}
+			if lengths != nil {
+				lengths[i] = length
+			}
 		})
 		return nil
 	}
 }
 
-// lcsCrossing is one boundary's crossing, and the length of all rows.
 func lcsCrossing(columns int64, front, back []uint32) (at, length uint64) {
 	sum, most, below := 0, 0, 0
 	for w, up := range front {

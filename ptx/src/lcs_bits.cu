@@ -10,12 +10,12 @@
 #define KERNELS_NAMED(t, T) \
     KERNEL(lcs_pass_block) \
     lcs_pass_##t(const T *a, const T *b, const ptxrun::LCSProblem *problems, uint64_t count, uint64_t rows, uint64_t columns, uint64_t front, \
-                 uint64_t keep, uint64_t slots, uint64_t units, uint64_t *ring, uint32_t *kept, uint64_t *lengths, uint64_t *tickets) { \
-        ptxrun::lcs_pass(a, b, problems, count, rows, columns, front, keep, slots, units, ring, kept, lengths, tickets); \
+                 uint64_t keep, uint64_t slots, uint64_t units, uint64_t *ring, uint32_t *kept, uint64_t *lengths, uint64_t *ticket) { \
+        ptxrun::lcs_pass(a, b, problems, count, rows, columns, front, keep, slots, units, ring, kept, lengths, ticket); \
     } \
     KERNEL(lcs_cross_block) \
-    lcs_cross_##t(const ptxrun::LCSProblem *problems, uint64_t count, const uint32_t *kept, uint64_t *crossings) { \
-        ptxrun::lcs_cross(problems, count, kept, crossings); \
+    lcs_cross_##t(const ptxrun::LCSProblem *problems, uint64_t count, uint64_t columns, const uint32_t *kept, uint64_t *crossings, uint64_t *lengths) { \
+        ptxrun::lcs_cross(problems, count, columns, kept, crossings, lengths); \
     } \
     KERNEL(warp_size) \
     lcs_trace_##t(const T *a, const T *b, const ptxrun::LCSPiece *pieces, uint32_t *values, uint32_t *states, uint64_t *rows, \

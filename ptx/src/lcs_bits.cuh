@@ -232,7 +232,7 @@ struct alignas(16) LCSBand {
     __device__ __forceinline__ void prepare(Letter letter, unsigned lane) {
         __syncwarp();
         for (unsigned i = lane; i < vectors * (ring + ring_chunk); i += warp_size) addresses[i] = shared_address(match());
-        constexpr int together = 16;  // loads on their way
+        constexpr int together = 8;  // loads on their way
         for (unsigned first = 0; first < lanes; first += together) {
             const T *at[together];
             T x[together] = {};
@@ -250,20 +250,12 @@ struct alignas(16) LCSBand {
         }
         __syncwarp();
         const unsigned count = alphabet.build(valid, lane);
-        const uint32_t zero[4] = {};
-        for (unsigned i = lane * 4; i < count * lanes + (warp_size - lanes); i += warp_size * 4) store_shared(shared_address(match() + i), zero);
+        for (unsigned i = lane; i < count * lanes + (warp_size - lanes); i += warp_size) match()[i] = 0;
         __syncwarp();
         if (lane < lanes) {
             const uint32_t rows_here = valid[lane];
-            constexpr int at_once = sizeof(T) == 1 ? 8 : 1;  // look-ups that wait for each other only where they are loops
-            for (unsigned first = 0; first < 32; first += at_once) {
-                unsigned code[at_once];
-#pragma unroll
-                for (int k = 0; k < at_once; k++) code[k] = rows_here >> (first + k) & 1 ? alphabet.code(alphabet.letters[lane * 32 + first + k]) : 0;
-#pragma unroll
-                for (int k = 0; k < at_once; k++) {
-                    if (rows_here >> (first + k) & 1) shared_or(match() + code[k] * lanes + lane, 1u << (first + k));
-                }
+            for (unsigned i = 0; i < 32; i++) {
+                if (rows_here >> i & 1) shared_or(match() + alphabet.code(alphabet.letters[lane * 32 + i]) * lanes + lane, 1u << i);
             }
         }
         __syncwarp();
@@ -558,69 +550,10 @@ __device__ __forceinline__ void lcs_compute(LCSBand<T, columns> &band, uint64_t 
     }
 }
 
-// LCSCrossing is where the walk back may cross a boundary: the last of some columns at
-// which the lengths above, from the front, and below, from the back, add up to the most.
-struct LCSCrossing {
-    int64_t sum, most;  // of above less below, over these columns; the most so far
-    uint64_t at;
-    uint64_t below;  // the growth of the length below, over these columns
-
-    __device__ __forceinline__ void join(const LCSCrossing &next) {
-        if (sum + next.most >= most) {
-            most = sum + next.most;
-            at = next.at;
-        }
-        sum += next.sum;
-        below += next.below;
-    }
-};
-
-// lcs_crossing returns that of all columns to thread 0, from the carries that were kept
-// at the boundary, from the front and from the back. Then most and below together are the
-// length of all rows. The block's nt threads call it, and parts is memory for as many.
-template <int nt>
-__device__ __forceinline__ LCSCrossing lcs_crossing(LCSCrossing *parts, const uint32_t *front, const uint32_t *back, uint64_t columns) {
-    const uint64_t chunks = ceil_div<uint64_t>(columns, lcs_chunk), share = ceil_div<uint64_t>(chunks, nt);
-    LCSCrossing best = {0, -(int64_t(1) << 62), 0, 0};
-    for (uint64_t w = threadIdx.x * share; w < minimum(chunks, (threadIdx.x + 1) * share); w++) {
-        // The backward carries of the same columns, the first at the bottom.
-        const int64_t from = int64_t(columns) - 32 - int64_t(w) * 32;
-        uint32_t window;
-        if (from < 0) {
-            window = back[0] << -from;
-        } else {
-            window = back[from >> 5] >> (from & 31);
-            if (from & 31) window |= back[(from >> 5) + 1] << (32 - (from & 31));
-        }
-        const uint32_t down = __brev(window), up = front[w];
-        best.below += __popc(down);
-        if (best.sum + __popc(up & ~down) < best.most) {
-            best.sum += __popc(up) - __popc(down);
-            continue;
-        }
-        const unsigned here = minimum<uint64_t>(32, columns - w * 32);
-        for (unsigned k = 0; k < here; k++) {
-            best.sum += int(up >> k & 1) - int(down >> k & 1);
-            if (best.sum >= best.most) {
-                best.most = best.sum;
-                best.at = w * 32 + k + 1;
-            }
-        }
-    }
-    parts[threadIdx.x] = best;
-    for (unsigned n = 1; n < nt; n *= 2) {
-        __syncthreads();
-        if (threadIdx.x % (2 * n) == 0) parts[threadIdx.x].join(parts[threadIdx.x + n]);
-    }
-    LCSCrossing all = {0, 0, 0, 0};  // before the first column
-    if (threadIdx.x == 0) all.join(parts[0]);
-    return all;
-}
-
 // lcs_pass goes through the tables of all problems. lengths[p] becomes the length of the
 // longest common subsequence of problem p's columns and its rows from the front, where
 // there are any. A count of 0 is the one problem that the next five parameters describe,
-// with one boundary at most; where it has rows from the back as well, those are counted.
+// with one boundary at most.
 //
 // Bands are taken by ticket, so that a band's predecessor is done or running. The
 // words that band k hands on are overwritten by those of band k+slots: with more
@@ -629,7 +562,7 @@ __device__ __forceinline__ LCSCrossing lcs_crossing(LCSCrossing *parts, const ui
 template <class T>
 __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProblem *problems, uint64_t count, uint64_t only_rows,
                                          uint64_t only_columns, uint64_t only_front, uint64_t only_keep, uint64_t only_slots, uint64_t units, uint64_t *ring,
-                                         uint32_t *kept, uint64_t *lengths, uint64_t *tickets) {
+                                         uint32_t *kept, uint64_t *lengths, uint64_t *ticket) {
     using Band = LCSBand<T, lcs_pass_columns>;
     alignas(16) extern __shared__ unsigned char dynamic_shared[];
     __shared__ uint64_t taken;
@@ -641,7 +574,7 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
     if (threadIdx.x == 0) computing_warp = warp_slot() / 4 % 2;
     for (;;) {
         __syncthreads();
-        if (threadIdx.x == 0) taken = atomic_add(tickets, uint64_t(1));
+        if (threadIdx.x == 0) taken = atomic_add(ticket, uint64_t(1));
         __syncthreads();
         const uint64_t unit = taken;
         if (unit >= units) return;
@@ -675,22 +608,9 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
         if (computes) lcs_compute(band, number + 1 == end ? nullptr : words + number % slots * chunks, uint32_t(number / slots + 1), chunks, turns, lane);
         else lcs_feed(band, {b + p.b, columns, reverse, lane}, inbox, last, turns, lane);
         __syncthreads();
-        const bool meets = count == 0 && p.back > 0;
-        if (!computes) {
-            for (uint64_t turn = turns - 3; turn < end_turn; turn++) last.take(turn);
-            if (lane == 0 && number + 1 == end && !reverse && !meets) lengths[problem] = last.length;
-            if (lane == 0 && meets) {
-                fence_acq_rel();
-                taken = atomic_add(tickets + 1, uint64_t(1));
-            }
-        }
-        if (!meets) continue;
-        // The block that is done last puts both together.
-        __syncthreads();
-        if (taken + 1 < units) continue;
-        fence_acq_rel();
-        const LCSCrossing all = lcs_crossing<lcs_pass_block>(reinterpret_cast<LCSCrossing *>(dynamic_shared), kept + p.kept_front, kept + p.kept_back, columns);
-        if (threadIdx.x == 0) lengths[0] = all.most + all.below;
+        if (computes) continue;
+        for (uint64_t turn = turns - 3; turn < end_turn; turn++) last.take(turn);
+        if (number + 1 == end && !reverse && lane == 0) lengths[problem] = last.length;
     }
 }
 
@@ -786,15 +706,75 @@ __device__ __forceinline__ void lcs_trace(const T *a, const T *b, const LCSPiece
 
 // lcs_cross finds where the walk back crosses each boundary: the last column at
 // which the lengths above, from the front, and below, from the back, add up to
-// the most. A block is a boundary.
+// the most, which is the length of all. A block is a boundary. A count of 0 is one
+// problem with columns. Crossings or lengths may be null.
 constexpr int lcs_cross_block = 256;
 
-__device__ __forceinline__ void lcs_cross(const LCSProblem *problems, uint64_t count, const uint32_t *kept, uint64_t *crossings) {
-    __shared__ LCSCrossing parts[lcs_cross_block];
-    const LCSProblem *const p = LCSProblem::find(problems, count, blockIdx.x, &LCSProblem::crossings);
-    const uint64_t boundary = (blockIdx.x - p->crossings) * p->stride;
-    const LCSCrossing all = lcs_crossing<lcs_cross_block>(parts, kept + p->kept_front + boundary, kept + p->kept_back + boundary, p->columns);
-    if (threadIdx.x == 0) crossings[blockIdx.x] = all.at;
+__device__ __forceinline__ void lcs_cross(const LCSProblem *problems, uint64_t count, uint64_t only_columns, const uint32_t *kept,
+                                          uint64_t *crossings, uint64_t *lengths) {
+    struct Best {
+        int64_t sum, most;  // of the steps so far; over all columns so far
+        uint64_t at, below;  // below is the length from the first column on, of what is below
+        __device__ __forceinline__ void join(const Best &next) {
+            if (sum + next.most >= most) {
+                most = sum + next.most;
+                at = next.at;
+            }
+            sum += next.sum;
+            below += next.below;
+        }
+    };
+    __shared__ Best parts[lcs_cross_block];
+    LCSProblem p = {};
+    if (count > 0) {
+        p = *LCSProblem::find(problems, count, blockIdx.x, &LCSProblem::crossings);
+    } else {
+        p.columns = only_columns;
+        p.kept_back = ceil_div<uint64_t>(only_columns, lcs_chunk);
+    }
+    const uint64_t columns = p.columns, chunks = ceil_div<uint64_t>(columns, lcs_chunk);
+    const uint64_t boundary = (blockIdx.x - p.crossings) * p.stride;
+    const uint32_t *const front = kept + p.kept_front + boundary, *const back = kept + p.kept_back + boundary;
+
+    constexpr int64_t least = -(int64_t(1) << 62);
+    Best best = {0, least, 0, 0};
+    const uint64_t share = ceil_div<uint64_t>(chunks, lcs_cross_block);
+    for (uint64_t w = threadIdx.x * share; w < minimum(chunks, (threadIdx.x + 1) * share); w++) {
+        // The backward carries of the same columns, the first at the bottom.
+        const int64_t from = int64_t(columns) - 32 - int64_t(w) * 32;
+        uint32_t window;
+        if (from < 0) {
+            window = back[0] << -from;
+        } else {
+            window = back[from >> 5] >> (from & 31);
+            if (from & 31) window |= back[(from >> 5) + 1] << (32 - (from & 31));
+        }
+        const uint32_t down = __brev(window), up = front[w];
+        best.below += __popc(down);
+        if (best.sum + __popc(up & ~down) < best.most) {
+            best.sum += __popc(up) - __popc(down);
+            continue;
+        }
+        const unsigned here = minimum<uint64_t>(32, columns - w * 32);
+        for (unsigned k = 0; k < here; k++) {
+            best.sum += int(up >> k & 1) - int(down >> k & 1);
+            if (best.sum >= best.most) {
+                best.most = best.sum;
+                best.at = w * 32 + k + 1;
+            }
+        }
+    }
+    parts[threadIdx.x] = best;
+    for (unsigned n = 1; n < lcs_cross_block; n *= 2) {
+        __syncthreads();
+        if (threadIdx.x % (2 * n) == 0) parts[threadIdx.x].join(parts[threadIdx.x + n]);
+    }
+    if (threadIdx.x == 0) {
+        Best all = {0, 0, 0, 0};  // before the first column
+        all.join(parts[0]);
+        if (crossings != nullptr) crossings[blockIdx.x] = all.at;
+        if (lengths != nullptr) lengths[blockIdx.x] = all.most + all.below;
+    }
 }
 
 }  // namespace ptxrun
