@@ -17,11 +17,13 @@ func TestSmallCallsAllocateNothing(t *testing.T) {
 	require.NoError(t, err)
 	ctx := context.Background()
 	src, dst := make([]uint32, 1000), make([]uint32, 1000)
-	require.Zero(t, testing.AllocsPerRun(100, func() {
-		if err := InclusiveScan(ctx, rt, dst, src, Sum); err != nil {
-			t.Fatal(err)
-		}
-	}))
+	for _, opts := range [][]ScanOption{nil, {WithScanReverse()}} {
+		require.Zero(t, testing.AllocsPerRun(100, func() {
+			if err := InclusiveScan(ctx, rt, dst, src, Sum, opts...); err != nil {
+				t.Fatal(err)
+			}
+		}), "%d options", len(opts))
+	}
 	require.NoError(t, rt.Close())
 }
 

@@ -51,8 +51,8 @@ const (
 	// "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016), with
 	// the difference that a block remembers the prefix of its last tile, so that
 	// no chain of tiles waits for each other, and sums are combined in a fixed
-	// order. On sm_90, tiles are copied ahead into shared memory. A single tile
-	// of [ScanRecursive] is scanned that way, with one launch.
+	// order. On sm_90, tiles are copied ahead into shared memory. What is a single
+	// tile of ScanRecursive is scanned that way, with one launch, but not in reverse.
 	ScanSinglePass ScanStrategy = iota
 	// ScanRecursive reduces tiles, scans the tile sums recursively and scans
 	// the tiles from there: 3n elements moved. From Blelloch, "Prefix Sums and
@@ -95,7 +95,8 @@ func WithScanInit[T any](v T) ScanOption {
 // WithScanReverse makes the scan run from the last element to the first: an
 // inclusive one gives dst[i] = src[n-1] op src[n-2] op … op src[i], operands in
 // that order, and an exclusive one what stands before op src[i] in it. The scan
-// is a single pass, of elements of the result's type.
+// is a single pass. Another strategy, and sums of narrow types in a wider one, are
+// refused with ErrInvalidValue.
 func WithScanReverse() ScanOption { return ScanOption{reverse: true} }
 
 // WithScanWorkspace gives a scan on device buffers its workspace, of at least
@@ -492,6 +493,9 @@ func hostScan[Out, In any](ctx context.Context, call string, rt *Runtime, sc *sc
 	if c.setWorkspace {
 		return driver.Errorf(call, driver.ErrInvalidValue, "a workspace is for calls on buffers")
 	}
+	if _, err := sc.plan(call, int64(len(src)), &c); err != nil {
+		return named(call, err)
+	}
 	if err := ctx.Err(); err != nil || len(src) == 0 {
 		return err
 	}
@@ -564,33 +568,44 @@ func bufferScan[Out, In any](call string, s *Stream, sc *scanner, dst *Buffer[Ou
 	return named(call, s.scan(call, sc, dst.ptr, src.ptr, dst.n, c))
 }
 
+// widening says that the operator sums in a wider type, which is a single pass, forwards.
+func (sc *scanner) widening() bool { return sc.names != nil && sc.names.recursive == "" }
+
+// plan plans a scan of n elements with the options, and refuses what is not done.
+func (sc *scanner) plan(call string, n int64, c *ScanOption) (ScanPlan, error) {
+	plan, err := PlanScan(c.strategy, n, int64(sc.size))
+	single := c.strategy == ScanSinglePass
+	switch {
+	case err != nil:
+	case c.initType != nil && c.initType != sc.element:
+		err = driver.Errorf(call, driver.ErrElementType, "WithScanInit was given a value of type %v, the results are of type %v: convert it", c.initType, sc.element)
+	case c.reverse && sc.widening():
+		err = driver.Errorf(call, driver.ErrInvalidValue, "sums in a wider type are not scanned in reverse")
+	case !single && sc.widening():
+		err = driver.Errorf(call, driver.ErrInvalidValue, "the %v strategy scans elements of the result's type", c.strategy)
+	case !single && sc.segments.kind != oneSegment:
+		err = driver.Errorf(call, driver.ErrInvalidValue, "the %v strategy does not scan segments", c.strategy)
+	case !single && c.reverse:
+		err = driver.Errorf(call, driver.ErrInvalidValue, "the %v strategy does not scan in reverse", c.strategy)
+	}
+	return plan, err
+}
+
 // scan gives the stream a scan of n elements. dst may be src.
 func (s *Stream) scan(call string, sc *scanner, dst, src driver.Ptr, n int64, c ScanOption) error {
-	plan, err := PlanScan(c.strategy, n, int64(sc.size))
+	plan, err := sc.plan(call, n, &c)
 	if err != nil {
 		return err
 	}
 	if c.initType != nil {
-		if c.initType != sc.element {
-			return driver.Errorf(call, driver.ErrElementType, "WithScanInit was given a value of type %v, the results are of type %v: convert it", c.initType, sc.element)
-		}
 		sc.init = c.init
 	}
-	if sc.segments.kind != oneSegment {
-		return s.scanSegmented(call, sc, dst, src, n, c)
-	}
-	// Sums in a wider type have only the single pass, also for one tile.
-	widening := sc.names != nil && sc.names.recursive == ""
 	switch {
-	case widening && c.reverse:
-		return driver.Errorf(call, driver.ErrInvalidValue, "sums in a wider type are not scanned in reverse")
-	case widening && c.strategy == ScanRecursive:
-		return driver.Errorf(call, driver.ErrInvalidValue, "the recursive strategy scans elements of the result's type")
-	case c.reverse && c.strategy != ScanSinglePass:
-		return driver.Errorf(call, driver.ErrInvalidValue, "the %v strategy does not scan in reverse", c.strategy)
+	case sc.segments.kind != oneSegment:
+		return s.scanSegmented(call, sc, dst, src, n, c)
 	case n == 0:
 		return nil
-	case !widening && !c.reverse && n <= scanTile(sc.size):
+	case !sc.widening() && !c.reverse && n <= scanTile(sc.size):
 		return s.scanLevel(sc, &plan, 0, 0, dst, src, n, sc.exclusive) // one launch
 	}
 	w := driver.Ptr(0) // the pass has a state of its own

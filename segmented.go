@@ -305,10 +305,7 @@ func (s *Stream) freeSegments(g *segments) {
 // scanSegmented gives the stream a scan of n elements in segments.
 func (s *Stream) scanSegmented(call string, sc *scanner, dst, src driver.Ptr, n int64, c ScanOption) error {
 	g := &sc.segments
-	switch {
-	case c.strategy != ScanSinglePass:
-		return driver.Errorf(call, driver.ErrInvalidValue, "the %v strategy does not scan segments", c.strategy)
-	case n == 0 && (g.kind != segmentOffsets || g.checked):
+	if n == 0 && (g.kind != segmentOffsets || g.checked) {
 		return nil
 	}
 	plan, err := PlanSegmentedScan(n, int64(sc.size))

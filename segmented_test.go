@@ -293,6 +293,7 @@ func TestScanReverse(t *testing.T) {
 		one := []uint32{1}
 		require.ErrorIs(t, InclusiveScan(t.Context(), rt, one, one, Sum, WithScanReverse(), WithScanStrategy(ScanRecursive)), driver.ErrInvalidValue)
 		require.ErrorIs(t, InclusiveSum(t.Context(), rt, one, []uint8{1}, WithScanReverse()), driver.ErrInvalidValue)
+		require.ErrorIs(t, InclusiveScan(t.Context(), rt, one[:0], one[:0], Sum, WithScanReverse(), WithScanStrategy(ScanRecursive)), driver.ErrInvalidValue)
 		require.NoError(t, s.Close())
 	})
 }

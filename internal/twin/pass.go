@@ -39,9 +39,16 @@ func ScanPass[In, T any](op Op[T], convert func(dst []T, in []In)) driver.Twin {
 			return err
 		}
 		pieces := ceilDiv(n, passPiece)
-		starts := make([]T, pieces)
 		same, _ := any(in).([]T)
 		reverse := mode&scanReverse != 0 && convert == nil
+		if pieces == 1 && reverse { // no closure, so that small scans allocate nothing
+			copy(out, same)
+			slices.Reverse(out)
+			scanPiece(op, out, out, init, mode&scanExclusive != 0)
+			slices.Reverse(out)
+			return nil
+		}
+		starts := make([]T, pieces)
 		bounds := func(p int64) (lo, hi int64) { return passBounds(p, n, reverse) }
 		// What is to be scanned: the input, or what the output was made first.
 		source := func(lo, hi int64) []T {

@@ -42,6 +42,10 @@ struct Barrier {
 // fence_barriers makes initialised barriers known to the copy engine.
 __device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
+// fence_copies makes what this thread wrote to shared memory precede copies into it
+// that are issued behind a later barrier.
+__device__ __forceinline__ void fence_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 // bulk_load copies bytes, a multiple of 16 between addresses aligned to 16, from
 // global to shared memory; barrier completes when they, too, are there.
 __device__ __forceinline__ void bulk_load(void *to, const void *from, unsigned bytes, Barrier &barrier) {

@@ -442,6 +442,7 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
                 const unsigned bytes = tile_held<T>(at, n) * sizeof(In), whole = bytes / 16 * 16;
                 for (unsigned k = whole; k < bytes; k += sizeof(In))
                     copy_bytes(stages.tile[s] + k, reinterpret_cast<const char *>(from) + k, sizeof(In));
+                if (whole < bytes) fence_copies();
                 stages.full[s].announce(whole);
                 if (whole > 0) bulk_load(stages.tile[s], from, whole, stages.full[s]);
             },
@@ -466,6 +467,7 @@ __device__ __forceinline__ void scan_bulk(const In *in, typename Op::Value *out,
                     if constexpr (is_same<T, In>) nothing = Op::identity();
                     copy_bytes(stages.tile[s] + k * sizeof(In), &nothing, sizeof(In));
                 }
+                fence_copies();  // in reverse this tile is the first, and its stage is used again
                 stages.filled.arrive();
                 stages.filled.wait(0);
             }
