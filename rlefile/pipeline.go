@@ -33,8 +33,8 @@ func WithBuffers(n int) Option { return func(c *config) { c.buffers = n } }
 // a mapping took 47 ms with 16 buffers and 59 with 32, all begun early.
 func readBuffers() int { return max(2, min(runtime.GOMAXPROCS(0), 16)) }
 
-// A writer's: encoding there took 44 ms with 16 buffers where each was waited for, 28
-// with runs fetched before they are counted and 16, 27 with 24, 29 with 32.
+// A writer's: encoding 2^30 bytes of a file there took 29 to 30 ms with 16 buffers, 28
+// to 29 with 20, 30 with 24, 32 with 32.
 func writeBuffers() int { return (5*readBuffers() + 3) / 4 }
 
 // configOf checks what is to be opened: the options, with so many buffers by default,
