@@ -216,13 +216,12 @@ struct alignas(16) LCSBand {
 
     // A ring for each vector of a step, whose first chunk is there again behind its end, so
     // that a lane's steps of a chunk lie one behind the other.
-    static constexpr int vector = 4;  // addresses of a load
-    static constexpr int vectors = columns / vector;
-    static constexpr int part = (lcs_ring + lcs_chunk) / vectors;
+    static constexpr int vectors = columns / 4;
+    static constexpr int ring = lcs_ring / vectors, ring_chunk = lcs_chunk / vectors;
 
-    alignas(16) uint32_t addresses[vectors * part];  // of columns' match words, the first lane's; odd where a step is marked
-    uint32_t incoming[4], outgoing[4];               // words of carries between warps, by turn
-    uint32_t valid[lanes];                           // the rows that have a letter
+    alignas(16) uint32_t addresses[vectors * (ring + ring_chunk)];  // of columns' match words, the first lane's; odd where a step is marked
+    uint32_t incoming[4], outgoing[4];                              // words of carries between warps, by chunk
+    uint32_t valid[lanes];                                          // the rows that have a letter
     Alphabet alphabet;
 
     __device__ __forceinline__ uint32_t *match() { return reinterpret_cast<uint32_t *>(this + 1); }
@@ -232,7 +231,7 @@ struct alignas(16) LCSBand {
     template <class Letter>
     __device__ __forceinline__ void prepare(Letter letter, unsigned lane) {
         __syncwarp();
-        for (unsigned i = lane; i < vectors * part; i += warp_size) addresses[i] = shared_address(match());
+        for (unsigned i = lane; i < vectors * (ring + ring_chunk); i += warp_size) addresses[i] = shared_address(match());
         constexpr int together = 8;  // loads on their way
         for (unsigned first = 0; first < lanes; first += together) {
             const T *at[together];
@@ -270,7 +269,7 @@ struct alignas(16) LCSBand {
     // place is where the address for a column of the first chunk is. A step's vectors lie
     // apart, so that lanes, a step from each other, read from different banks.
     static __device__ __forceinline__ uint32_t place(uint32_t column) {
-        return column / vector % vectors * part + column / columns * vector + column % vector;
+        return column / 4 % vectors * (ring + ring_chunk) + column / columns * 4 + column % 4;
     }
 
     // fill is for lane's column of a chunk.
@@ -279,9 +278,9 @@ struct alignas(16) LCSBand {
         const uint32_t code = c.there(lane) ? alphabet.code(c.letter) : 0;
         const uint32_t address = (shared_address(match()) + code * (lanes * 4)) | c.mark(lane);
         const uint32_t at = uint32_t(chunk) % (lcs_ring / lcs_chunk);
-        uint32_t *const to = addresses + place(lane) + at * (lcs_chunk / vectors);
+        uint32_t *const to = addresses + place(lane) + at * ring_chunk;
         *to = address;
-        if (at == 0) to[lcs_ring / vectors] = address;
+        if (at == 0) to[ring] = address;
     }
 
     // Rows is 32 rows on their way over the columns. What a step needs is loaded
@@ -300,16 +299,16 @@ struct alignas(16) LCSBand {
     // address_of is where the addresses of a step's first columns are; those of the steps
     // behind it, up to a chunk, follow.
     __device__ __forceinline__ uint32_t address_of(uint32_t step) const {
-        return shared_address(addresses) + step * vector % (lcs_ring / vectors) * 4;
+        return shared_address(addresses) + step * 4 % ring * 4;
     }
 
     static __device__ __forceinline__ void load_addresses(Rows &r, uint32_t at) {
-        uint32_t x[vector];
 #pragma unroll
         for (int i = 0; i < vectors; i++) {
-            load_shared(x, at + i * part * 4);
+            uint32_t x[4];
+            load_shared(x, at + i * (ring + ring_chunk) * 4);
 #pragma unroll
-            for (int k = 0; k < vector; k++) r.next[i * vector + k] = x[k];
+            for (int k = 0; k < 4; k++) r.next[i * 4 + k] = x[k];
         }
     }
 
@@ -368,15 +367,15 @@ struct alignas(16) LCSBand {
             for (int k = 0; k < columns; k++) m[k] = r.match[k];
             const bool mark = r.mark;
             load_match<Flow::marks>(r, lane);
-            load_addresses(r, at + s * vector * 4);
+            load_addresses(r, at + s * 16);
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 // What the lane before had two halves ago: what it had one half ago is
                 // on its way while this half is computed. Steps begin one before in's
                 // first column.
                 constexpr int columns_here = columns / 2;
+                const uint32_t first = (s == 0 ? r.in : in) << ((s + steps - 1) % steps * columns + half * columns_here);
                 const uint32_t underway = __shfl_up_sync(full_warp, r.out, 1);
-                const uint32_t first = s == 0 ? r.in << (32 - columns + half * columns_here) : in << ((s - 1) * columns + half * columns_here);
                 uint32_t carries = r.arrived * r.takes + first;
                 r.arrived = underway;
 #pragma unroll
@@ -456,7 +455,7 @@ struct LCSInbox {
     uint64_t words[lcs_ahead];
 
     // request is for the word that is so many behind the next.
-    __device__ __forceinline__ void request(int k, uint64_t behind) {
+    __device__ __forceinline__ void request(int k, unsigned behind) {
         words[k] = uint64_t(flag) << 32;
         if (left > behind) words[k] = load_relaxed(at + behind);
     }
@@ -487,81 +486,69 @@ __device__ __forceinline__ void lcs_await() {
     asm volatile("bar.sync %0, %1;" : : "n"(barrier), "n"(lcs_pass_block) : "memory");
 }
 
-// LCSFeed is a band's second warp. It fetches letters and the carries of the band
-// before for the first, which is one or two turns behind, and counts and keeps those that
-// come out of the last row.
+// LCSLast is where the carries out of a band's last row are counted, and kept at
+// boundary, if that is not null.
 template <class T, int columns>
-struct LCSFeed {
-    LCSBand<T, columns> &band;
-    LCSColumns<T> next;
-    LCSInbox inbox;
-    uint32_t *boundary;  // where carries out of the last row are kept, or null
-    unsigned lane;
-    uint64_t length;  // their number
+struct LCSLast {
+    const LCSBand<T, columns> &band;
+    uint32_t *boundary;
+    uint64_t length;
 
-    // keep is for what was computed in a turn.
-    __device__ __forceinline__ void keep(uint64_t turn) {
+    // take is for what was computed in a chunk's turn.
+    __device__ __forceinline__ void take(uint64_t turn) {
         if (turn < band.delay) return;
         const uint32_t carries = band.outgoing[turn % 4];
         if (boundary != nullptr) *boundary++ = __brev(carries);
         length += __popc(carries);
     }
-
-    __device__ __forceinline__ void run(uint64_t turns) {
-#pragma unroll
-        for (int k = 0; k < lcs_ahead; k++) inbox.request(k, k);
-        band.fill(0, next(), lane);
-        LCSColumn<T> column[lcs_ahead];
-#pragma unroll
-        for (int k = 0; k < lcs_ahead; k++) column[k] = next();
-        lcs_signal<lcs_fed>();
-        for (uint64_t turn = 0; turn < turns; turn += lcs_ahead) {
-#pragma unroll
-            for (int k = 0; k < lcs_ahead; k++) {
-                band.fill(turn + 1 + k, column[k], lane);
-                if (turn + k >= 3) keep(turn + k - 3);
-                const uint32_t in = inbox.receive(k);
-                column[k] = next();  // behind what may wait for all loads
-                if (lane == 0) band.incoming[(turn + k) % 4] = in;
-                lcs_await<lcs_taken>();
-                lcs_signal<lcs_fed>();
-            }
-        }
-        lcs_await<lcs_taken>();
-    }
-
-    // end is when the other warp has ended its turns.
-    __device__ __forceinline__ void end(uint64_t turns, uint64_t chunks) {
-        for (uint64_t k = turns - minimum<uint64_t>(turns, 3); k < chunks + band.delay; k++) keep(k);
-    }
 };
 
-// LCSCompute is the first, which hands on words of 32 carries and flag at to, if that
+// lcs_feed is a band's second warp. It fetches letters and the carries of the band
+// before for the first, which is one or two turns behind, and takes those that come out
+// of the last row, except of the last three turns.
+template <class T, int columns>
+__device__ __forceinline__ void lcs_feed(LCSBand<T, columns> &band, LCSColumns<T> next, LCSInbox inbox, LCSLast<T, columns> &last, uint64_t turns, unsigned lane) {
+    LCSColumn<T> column[lcs_ahead];
+#pragma unroll
+    for (int k = 0; k < lcs_ahead; k++) inbox.request(k, k);
+    band.fill(0, next(), lane);
+#pragma unroll
+    for (int k = 0; k < lcs_ahead; k++) column[k] = next();
+    lcs_signal<lcs_fed>();
+    for (uint64_t turn = 0; turn < turns;) {
+#pragma unroll
+        for (int k = 0; k < lcs_ahead; k++, turn++) {
+            band.fill(turn + 1, column[k], lane);
+            if (turn >= 3) last.take(turn - 3);
+            const uint32_t in = inbox.receive(k);
+            column[k] = next();  // behind what may wait for all loads
+            if (lane == 0) band.incoming[turn % 4] = in;
+            lcs_await<lcs_taken>();
+            lcs_signal<lcs_fed>();
+        }
+    }
+    lcs_await<lcs_taken>();
+}
+
+// lcs_compute is the first, which hands on words of 32 carries and flag at to, if that
 // is not null.
 template <class T, int columns>
-struct LCSCompute {
-    using Band = LCSBand<T, columns>;
-    Band &band;
-    uint64_t *to;
-    uint32_t flag;
-    unsigned lane;
-
-    __device__ __forceinline__ void run(uint64_t turns, uint64_t chunks) {
+__device__ __forceinline__ void lcs_compute(LCSBand<T, columns> &band, uint64_t *to, uint32_t flag, uint64_t chunks, uint64_t turns, unsigned lane) {
+    constexpr int lanes = LCSBand<T, columns>::lanes, delay = LCSBand<T, columns>::delay;
+    LCSFlow flow;
+    lcs_await<lcs_fed>();
+    auto rows = band.begin(~0u, lane > 0, lane);
+    lcs_signal<lcs_taken>();
+    for (uint64_t turn = 0; turn < turns; turn++) {
         lcs_await<lcs_fed>();
-        auto rows = band.begin(~0u, lane > 0, lane);
+        const uint32_t in = band.incoming[turn % 4];
         lcs_signal<lcs_taken>();
-        LCSFlow flow;
-        for (uint64_t turn = 0; turn < turns; turn++) {
-            lcs_await<lcs_fed>();
-            const uint32_t in = band.incoming[turn % 4];
-            lcs_signal<lcs_taken>();
-            band.advance_chunk(rows, turn, lane == 0 ? in : 0, lane, flow);
-            const bool last = lane == Band::lanes - 1 && turn >= Band::delay && turn < chunks + Band::delay;
-            store_relaxed_if(last && to != nullptr, to + (turn - Band::delay), uint64_t(flag) << 32 | rows.out);
-            store_shared_if<4>(last, shared_address(band.outgoing) + turn % 4 * 4, rows.out);
-        }
+        band.advance_chunk(rows, turn, lane == 0 ? in : 0, lane, flow);
+        const bool last = lane == lanes - 1 && turn >= delay && turn < chunks + delay;
+        store_relaxed_if(last && to != nullptr, to + (turn - delay), uint64_t(flag) << 32 | rows.out);
+        store_shared_if<4>(last, shared_address(band.outgoing) + turn % 4 * 4, rows.out);
     }
-};
+}
 
 // lcs_pass goes through the tables of all problems. lengths[p] becomes the length of the
 // longest common subsequence of problem p's columns and its rows from the front, where
@@ -616,15 +603,14 @@ __device__ __forceinline__ void lcs_pass(const T *a, const T *b, const LCSProble
             boundary = kept + (reverse ? p.kept_back : p.kept_front) + (above / keep - 1) * p.stride;
         LCSInbox inbox = {words, 0, 0, {}};
         if (number > 0) inbox = {words + (number - 1) % slots * chunks, chunks, uint32_t((number - 1) / slots + 1), {}};
-        LCSFeed<T, lcs_pass_columns> feed = {band, {b + p.b, columns, reverse, lane}, inbox, boundary, lane, 0};
-        LCSCompute<T, lcs_pass_columns> compute = {band, number + 1 == end ? nullptr : words + number % slots * chunks, uint32_t(number / slots + 1), lane};
-        const uint64_t turns = ceil_div<uint64_t>(chunks + Band::delay, lcs_ahead) * lcs_ahead;
-        if (computes) compute.run(turns, chunks);
-        else feed.run(turns);
+        LCSLast<T, lcs_pass_columns> last = {band, boundary, 0};
+        const uint64_t end_turn = chunks + Band::delay, turns = ceil_div<uint64_t>(end_turn, lcs_ahead) * lcs_ahead;
+        if (computes) lcs_compute(band, number + 1 == end ? nullptr : words + number % slots * chunks, uint32_t(number / slots + 1), chunks, turns, lane);
+        else lcs_feed(band, {b + p.b, columns, reverse, lane}, inbox, last, turns, lane);
         __syncthreads();
         if (computes) continue;
-        feed.end(turns, chunks);
-        if (number + 1 == end && !reverse && lane == 0) lengths[problem] = feed.length;
+        for (uint64_t turn = turns - 3; turn < end_turn; turn++) last.take(turn);
+        if (number + 1 == end && !reverse && lane == 0) lengths[problem] = last.length;
     }
 }
 
