@@ -319,18 +319,18 @@ func (a *Aggregator) checkConfig(op string, c *driver.Config) error {
 		why = "a block of more threads than the kernel and the device take, " + decimal(int64(a.threads)) + " and at most 64 in z"
 	case e.Block != (driver.Dim3{}) && b != e.Block:
 		why = "the kernel is compiled for " + dims(e.Block)
+	case g.Y == 0 || g.Z == 0: // forgotten, unlike the 0 of D1
+		why = "the grid " + dims(g) + " has a zero: use driver.D1"
 	case !g.FitsGrid():
 		why = "the grid is larger than the device takes"
 	case g.Count() > maxBlocks:
 		why = "the grid has more than 2^32 blocks"
 	case c.Shared < 0 || c.Shared > a.launch.shared:
 		why = decimal(c.Shared) + " bytes of dynamic shared memory; the most is " + decimal(a.launch.shared)
-	case c.Grid.Y == 0 || c.Grid.Z == 0: // forgotten, unlike the 0 of D1
-		why = "the grid " + dims(c.Grid) + " has a zero: use driver.D1"
 	default:
 		return nil
 	}
-	return &driver.Error{Op: op, Code: driver.ErrInvalidValue, Detail: why, Kernel: a.kernel.Name(), Grid: c.Grid, Block: c.Block}
+	return &driver.Error{Op: op, Code: driver.ErrInvalidValue, Detail: why, Kernel: a.kernel.Name(), Grid: g, Block: b}
 }
 
 // record returns the recording that is open, under mu.

@@ -102,11 +102,11 @@ func (b *Buffer[T]) Slice(from, to int) (*Buffer[T], error) {
 	return &v, nil
 }
 
-// View returns n elements of T in b's memory, from a byte on, as a view like that of
-// Slice: results of several types can lie together, for one copy to fetch.
+// View returns n elements of T in b's memory, from byte offset on, as a view like that
+// of Slice: results of several types can lie together, for one copy to fetch.
 //
 // Errors: ErrNil, ErrElementType if T holds pointers, ErrLength for what is not in b,
-// ErrMisaligned for an address that T cannot have.
+// ErrInvalidValue for an address that T cannot have.
 func View[T, S any](b *Buffer[S], offset, n int) (*Buffer[T], error) {
 	const op = "View"
 	if b == nil {
@@ -125,7 +125,7 @@ func View[T, S any](b *Buffer[S], offset, n int) (*Buffer[T], error) {
 	}
 	var zero T
 	if align := driver.Ptr(unsafe.Alignof(zero)); v.ptr%align != 0 {
-		return nil, driver.Errorf(op, driver.ErrMisaligned, "byte %d is no multiple of %d", offset, align)
+		return nil, driver.Errorf(op, driver.ErrInvalidValue, "elements from byte %d on, which is no multiple of %d", offset, align)
 	}
 	return v, nil
 }
@@ -133,7 +133,7 @@ func View[T, S any](b *Buffer[S], offset, n int) (*Buffer[T], error) {
 // Free releases the memory after the work that uses it; views of it become
 // unusable. A second Free is ErrClosed, also after an error of the device, which
 // releases what it could not free when it is closed. A view is not freed,
-// ErrInvalidValue.
+// ErrInvalidValue; nil and a zero Buffer are ErrNil.
 func (b *Buffer[T]) Free() error {
 	const op = "Buffer.Free"
 	if b == nil {
@@ -143,7 +143,7 @@ func (b *Buffer[T]) Free() error {
 		return driver.Errorf(op, driver.ErrNil, "a zero Buffer, not one of NewBuffer")
 	}
 	if !b.own {
-		return driver.Errorf(op, driver.ErrInvalidValue, "a view; free the buffer it was sliced from")
+		return driver.Errorf(op, driver.ErrInvalidValue, "a view; free the buffer that it is a view of")
 	}
 	if err := b.rt.begin(op); err != nil {
 		return err

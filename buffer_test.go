@@ -31,7 +31,7 @@ func TestView(t *testing.T) {
 		assert.ErrorIs(t, err, driver.ErrLength, c)
 	}
 	_, err = View[uint32](whole, 2, 2)
-	assert.ErrorIs(t, err, driver.ErrMisaligned)
+	assert.ErrorIs(t, err, driver.ErrInvalidValue)
 	_, err = View[*byte](whole, 0, 1)
 	assert.ErrorIs(t, err, driver.ErrElementType)
 	_, err = View[byte, byte](nil, 0, 0)

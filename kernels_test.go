@@ -177,7 +177,7 @@ func TestShapesAreTheSources(t *testing.T) {
 		"decode_parts":                     decodeParts, "decode_pass_block": decodePassBlock, "chunk_bytes": decodeChunkBytes,
 		"decode_rows_most": decodeRowsMost, "decode_window * 512": decodeWindow, "decode_bulk_shared": decodeBulkShared,
 		"decode_bulk_parts": decodeBulkParts, "decode_bulk_groups": decodeBulkGroups, "decode_bulk_stages": decodeBulkStages,
-		"decode_bulk_chunk": decodeBulkChunk, "decode_bulk_reducers": decodeBulkReducers, "decode_bulk_block": decodeBulkBlock,
+		"decode_bulk_chunk": decodeBulkChunk, "decode_bulk_reducers": decodeBulkReducers, "decode_bulk_single": decodeBulkSingle, "decode_bulk_block": decodeBulkBlock,
 		"runs_block": runsBlock, "runs_tile": runsTile, "reduce_block": reduceBlock,
 		"lcs_pass_block": lcsPassBlock, "lcs_cross_block": lcsCrossBlock, "lcs_tile": lcsTile,
 		"overlay_block": overlayBlock, "overlay_tile": overlayTile,

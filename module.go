@@ -99,7 +99,7 @@ func (m *Module) checkTwins(op string) error {
 		if m.twins[name] == nil {
 			return driver.Errorf(op, driver.ErrNil, "the twin of %s", name)
 		}
-		if f := m.file.Func(name); f != nil && f.Entry {
+		if f := m.file.Func(name); f != nil && f.Entry && f.Body != nil {
 			continue
 		}
 		var entries []string

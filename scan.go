@@ -51,8 +51,9 @@ const (
 	// "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016), with
 	// the difference that a block remembers the prefix of its last tile, so that
 	// no chain of tiles waits for each other, and sums are combined in a fixed
-	// order. On sm_90, tiles are copied ahead into shared memory. What is a single
-	// tile of ScanRecursive is scanned that way, with one launch, but not in reverse.
+	// order. On sm_90, tiles are copied ahead into shared memory. An input of
+	// one tile of [ScanRecursive] is scanned by its kernel, in one launch; in reverse it
+	// is a pass as well.
 	ScanSinglePass ScanStrategy = iota
 	// ScanRecursive reduces tiles, scans the tile sums recursively and scans
 	// the tiles from there: 3n elements moved. From Blelloch, "Prefix Sums and
@@ -494,7 +495,7 @@ func hostScan[Out, In any](ctx context.Context, call string, rt *Runtime, sc *sc
 		return driver.Errorf(call, driver.ErrInvalidValue, "a workspace is for calls on buffers")
 	}
 	if _, err := sc.plan(call, int64(len(src)), &c); err != nil {
-		return named(call, err)
+		return err
 	}
 	if err := ctx.Err(); err != nil || len(src) == 0 {
 		return err
@@ -577,6 +578,7 @@ func (sc *scanner) plan(call string, n int64, c *ScanOption) (ScanPlan, error) {
 	single := c.strategy == ScanSinglePass
 	switch {
 	case err != nil:
+		err = named(call, err)
 	case c.initType != nil && c.initType != sc.element:
 		err = driver.Errorf(call, driver.ErrElementType, "WithScanInit was given a value of type %v, the results are of type %v: convert it", c.initType, sc.element)
 	case c.reverse && sc.widening():

@@ -20,10 +20,10 @@
 //
 // # Checksums
 //
-// A frame's checksum is computed by the device, of the copy that it encodes, and is
-// verified by the host, of what it gives out. It covers all between: encoding, the copy
-// back, the file, decoding. For the copy to the device, the codes of link and memory
-// have to do.
+// A frame's checksum is computed by the device, of the copy that it encodes (of a frame
+// that cannot become runs, by the host), and is verified by the host, of what it gives
+// out. It covers all between: encoding, the copy back, the file, decoding. The copy to the
+// device is left to the error detection of link and memory.
 //
 // # Memory
 //

@@ -149,10 +149,11 @@ func (s *slot) endEncode(ctx context.Context) error {
 	}
 	runs := le.Uint64(s.runs.m.Bytes)
 	s.header.data = le.Uint32(s.runs.m.Bytes[sumAt:])
-	if s.count = int(runs); runs > uint64(s.room) {
-		s.count = 0
+	s.count = 0
+	if runs > uint64(s.room) {
 		return nil
 	}
+	s.count = int(runs)
 	if s.count > s.fetched {
 		if err := s.find(s.count); err != nil {
 			return err

@@ -426,7 +426,7 @@ struct LCSFlow {
 struct LCSProblem {
     uint64_t a, rows, b, columns;  // first letters and how many
     uint64_t units;                // bands of all problems before, both directions counted
-    uint64_t front, back;          // bands from the front, all but in a division, and from the back
+    uint64_t front, back;          // bands gone through from the front, and from the back
     uint64_t keep;                 // bands between boundaries, 0 for none
     uint64_t kept_front, kept_back, stride;  // the words of the first boundary, and from one to the next
     uint64_t crossings;            // boundaries of all problems before

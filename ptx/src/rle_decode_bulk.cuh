@@ -16,6 +16,9 @@
 
 namespace ptxrun {
 
+// The shape: GB/s of output at a mean run of 2 on an H200 808, with 2 groups and 10 stages
+// 679, with 3 parts, 4 groups and 12 stages 782, with larger windows and 6 stages 483
+// (bench/NOTES.md).
 constexpr int decode_bulk_parts = 4;
 constexpr int decode_bulk_groups = 3;
 constexpr int decode_bulk_stages = 9;
@@ -25,7 +28,8 @@ constexpr int decode_bulk_shared = 227 << 10;  // all that there is for a block
 constexpr int decode_bulk_chunk = 64 << 10;  // bytes
 constexpr int decode_bulk_part_bytes = 96 << 10;
 constexpr int decode_bulk_writers = decode_bulk_parts * decode_bulk_groups;
-constexpr int decode_bulk_block = (3 + decode_bulk_reducers + decode_bulk_writers) * warp_size;
+constexpr int decode_bulk_single = 3;  // a loader, a placer, a scanner
+constexpr int decode_bulk_block = (decode_bulk_single + decode_bulk_reducers + decode_bulk_writers) * warp_size;
 static_assert(decode_bulk_reducers <= decode_bulk_groups, "the loader ends for as many as there are groups");
 
 // A part of much output is given to other warps by pieces, the runs of a step or a row.
@@ -293,8 +297,8 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
             const uint64_t sum = places.scan<decode_bulk_scanned>(tiles, lane);
             if (lane == 0) *total = sum;
         }
-    } else if (warp < 3 + decode_bulk_reducers) {
-        over_stages<count, decode_bulk_reducers>(stages, tiles, warp - 3, [&](unsigned s, unsigned, uint64_t tile) PTXRUN_INLINE {
+    } else if (warp < decode_bulk_single + decode_bulk_reducers) {
+        over_stages<count, decode_bulk_reducers>(stages, tiles, warp - decode_bulk_single, [&](unsigned s, unsigned, uint64_t tile) PTXRUN_INLINE {
             const unsigned held = held_of_tile(tile);
             const uint32_t at = shared_address(stages.lengths) + s * unsigned(sizeof(stages.lengths[0]));
             if (held < decode_bulk_tile<V, L>) {
@@ -325,7 +329,7 @@ __device__ __forceinline__ void rle_decode_bulk(const V *values, const L *length
             stages.found[s].arrive();
         });
     } else {
-        const unsigned writer = warp - 3 - decode_bulk_reducers, group = writer / parts, part = writer % parts;
+        const unsigned writer = warp - decode_bulk_single - decode_bulk_reducers, group = writer / parts, part = writer % parts;
         const uint32_t window = shared_address(stages.window) + writer * unsigned(sizeof(stages.window[0]));
         const uint32_t edges = shared_address(stages.edges) + writer * unsigned(sizeof(stages.edges[0]));
         const auto staged = [&](unsigned s) {
