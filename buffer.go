@@ -125,7 +125,7 @@ func View[T, S any](b *Buffer[S], offset, n int) (*Buffer[T], error) {
 	}
 	var zero T
 	if align := driver.Ptr(unsafe.Alignof(zero)); v.ptr%align != 0 {
-		return nil, driver.Errorf(op, driver.ErrInvalidValue, "elements from byte %d on, which is no multiple of %d", offset, align)
+		return nil, driver.Errorf(op, driver.ErrInvalidValue, "elements from byte %d on, at %#x, which is no multiple of %d", offset, uint64(v.ptr), align)
 	}
 	return v, nil
 }

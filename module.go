@@ -1,6 +1,7 @@
 package ptxrun
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"maps"
@@ -108,7 +109,7 @@ func (m *Module) checkTwins(op string) error {
 				entries = append(entries, f.Name)
 			}
 		}
-		return driver.Errorf(op, driver.ErrNotFound, "WithTwin: no entry %s; %s has %s", name, m.name, strings.Join(entries, ", "))
+		return driver.Errorf(op, driver.ErrNotFound, "WithTwin: no entry %q; the entries of %s: %s", name, m.name, cmp.Or(strings.Join(entries, ", "), "none"))
 	}
 	return nil
 }

@@ -26,8 +26,8 @@ func TestLoadModuleTwins(t *testing.T) {
 			code driver.Code
 			says string
 		}{
-			{text, []ModuleOption{WithTwin("halv", twin)}, driver.ErrNotFound, "WithTwin: no entry halv; PTX has halve, twice, trap"},
-			{text, []ModuleOption{WithTwin("helper", twin), WithModuleName("m")}, driver.ErrNotFound, "no entry helper; m has halve"},
+			{text, []ModuleOption{WithTwin("halv", twin)}, driver.ErrNotFound, `WithTwin: no entry "halv"; the entries of PTX: halve, twice, trap`},
+			{text, []ModuleOption{WithTwin("helper", twin), WithModuleName("m")}, driver.ErrNotFound, `no entry "helper"; the entries of m: halve`},
 			{text, []ModuleOption{WithTwin("halve", nil)}, driver.ErrNil, "the twin of halve"},
 			{"", nil, driver.ErrNil, "Runtime.LoadModule: nil argument: PTX is empty"},
 		} {

@@ -61,7 +61,8 @@ func (s *Stream) Synchronize() error {
 }
 
 // Wait is Synchronize with a context: when ctx is done first it returns ctx's
-// error, and the work goes on.
+// error, and the work goes on. If the stream is closed meanwhile, which waits for its
+// work as well, it may return ErrClosed.
 func (s *Stream) Wait(ctx context.Context) error {
 	const op = "Stream.Wait"
 	if ctx == nil {

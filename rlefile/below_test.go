@@ -182,3 +182,24 @@ func TestWriteToFailure(t *testing.T) {
 type short struct{}
 
 func (short) Write([]byte) (int, error) { return 1, nil }
+
+// A small frame behind one of many runs is searched for no more runs than it can have.
+func TestFewRunsBehindMany(t *testing.T) {
+	rt := openDevice(t)
+	pool, err := NewPool(rt)
+	require.NoError(t, err)
+	raw := make([]byte, 1<<20)
+	for i := range raw {
+		raw[i] = byte(i / 16)
+	}
+	for _, size := range []int{len(raw), MinFrame} {
+		w, err := NewWriter(t.Context(), rt, io.Discard, 1, WithFrame(size), WithBuffers(1), WithPool(pool))
+		require.NoError(t, err)
+		_, err = w.Write(raw[:size])
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+	}
+	s := pool.free[1][0]
+	require.LessOrEqual(t, s.fetched, s.room)
+	require.NoError(t, pool.Close())
+}

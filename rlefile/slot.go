@@ -114,7 +114,7 @@ func (s *slot) beginEncode(context.Context) error {
 	if err := s.coder.load(raw); err != nil {
 		return err
 	}
-	return s.find(max(s.count+s.count/8, s.room/32)) // mostly enough
+	return s.find(min(max(s.count+s.count/8, s.room/32), s.room)) // mostly enough
 }
 
 // roomFor is how many runs raw may have for a frame of runs, or 0. They have to
