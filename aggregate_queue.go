@@ -138,16 +138,16 @@ func (a *Aggregator) NewQueue(capacity int) (*Queue, error) {
 // alloc takes the queue's memory, and free returns what of it is there.
 func (q *Queue) alloc() error {
 	var err error
-	hold(q, &err, &q.header, 1)
-	hold(q, &err, &q.empty, int64(len(q.sides)))
-	hold(q, &err, &q.gates, aggregate.GateBytes)
+	allocInto(q, &err, &q.header, 1)
+	allocInto(q, &err, &q.empty, int64(len(q.sides)))
+	allocInto(q, &err, &q.gates, aggregate.GateBytes)
 	for i := range q.sides {
 		s := &q.sides[i]
-		hold(q, &err, &s.configs, q.capacity*aggregate.ConfigBytes)
-		hold(q, &err, &s.args, q.capacity*q.stride)
-		hold(q, &err, &s.starts, q.capacity)
-		hold(q, &err, &s.groups, q.capacity)
-		hold(q, &err, &s.owners, q.room)
+		allocInto(q, &err, &s.configs, q.capacity*aggregate.ConfigBytes)
+		allocInto(q, &err, &s.args, q.capacity*q.stride)
+		allocInto(q, &err, &s.starts, q.capacity)
+		allocInto(q, &err, &s.groups, q.capacity)
+		allocInto(q, &err, &s.owners, q.room)
 	}
 	if err != nil {
 		return err
@@ -164,9 +164,9 @@ func (q *Queue) alloc() error {
 	return err
 }
 
-// hold makes b a buffer of n elements, unless there was an error. The queue frees
+// allocInto makes b a buffer of n elements, unless there was an error. The queue frees
 // what b is when it is closed.
-func hold[T any](q *Queue, err *error, b **Buffer[T], n int64) {
+func allocInto[T any](q *Queue, err *error, b **Buffer[T], n int64) {
 	if *err != nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/internal/twin"
 )
 
 // Number is an element type of the built-in operators.
@@ -656,16 +657,9 @@ func (s *Stream) scanPass(sc *scanner, plan *ScanPlan, state, dst, src driver.Pt
 	})
 }
 
-// The bits of a pass's parameter mode, as in ptx/src/scan_pass.cuh and
-// scan_segmented.cuh.
-const (
-	modeExclusive = 1 << iota
-	modeReverse
-	modeBits
-)
-
+// scanMode is a pass's parameter mode.
 func scanMode(exclusive, reverse bool) uint32 {
-	return flag(exclusive)*modeExclusive | flag(reverse)*modeReverse
+	return flag(exclusive)*twin.ScanExclusive | flag(reverse)*twin.ScanReverse
 }
 
 // scanLevel scans n elements recursively: upsweep to the tiles' sums, spine over

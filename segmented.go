@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/ptxrun/ptxrun/driver"
+	"github.com/ptxrun/ptxrun/internal/twin"
 )
 
 // HeadFlag is the type of a head flag: one that is not zero, or true, begins a
@@ -339,7 +340,7 @@ func (s *Stream) scanSegmented(call string, sc *scanner, dst, src driver.Ptr, n 
 	}
 	heads, mode := g.ptr, scanMode(sc.exclusive, c.reverse)
 	if asBits {
-		heads, mode = check+driver.Ptr(plan.Bits-plan.Check), mode|modeBits
+		heads, mode = check+driver.Ptr(plan.Bits-plan.Check), mode|twin.SegmentedBits
 		if err := s.segmentBits(call, g, n, heads, flag(c.reverse), check); err != nil || n == 0 {
 			return err
 		}

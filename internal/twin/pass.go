@@ -8,9 +8,9 @@ import (
 
 // The bits of parameter mode, as in ptx/src/scan_pass.cuh and scan_segmented.cuh.
 const (
-	scanExclusive = 1 << iota
-	scanReverse
-	segmentedBits
+	ScanExclusive = 1 << iota
+	ScanReverse
+	SegmentedBits
 )
 
 // passPiece is how many elements a core scans at a time. It is fixed, so that
@@ -40,11 +40,11 @@ func ScanPass[In, T any](op Op[T], convert func(dst []T, in []In)) driver.Twin {
 		}
 		pieces := ceilDiv(n, passPiece)
 		same, _ := any(in).([]T)
-		reverse := mode&scanReverse != 0 && convert == nil
+		reverse := mode&ScanReverse != 0 && convert == nil
 		if pieces == 1 && reverse { // no closure, so that small scans allocate nothing
 			copy(out, same)
 			slices.Reverse(out)
-			scanPiece(op, out, out, init, mode&scanExclusive != 0)
+			scanPiece(op, out, out, init, mode&ScanExclusive != 0)
 			slices.Reverse(out)
 			return nil
 		}
@@ -77,7 +77,7 @@ func ScanPass[In, T any](op Op[T], convert func(dst []T, in []In)) driver.Twin {
 		}
 		l.Parallel(pieces, func(p int64) {
 			lo, hi := bounds(p)
-			scanPiece(op, out[lo:hi], source(lo, hi), starts[p], mode&scanExclusive != 0)
+			scanPiece(op, out[lo:hi], source(lo, hi), starts[p], mode&ScanExclusive != 0)
 			if reverse {
 				slices.Reverse(out[lo:hi])
 			}

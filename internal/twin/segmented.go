@@ -32,7 +32,7 @@ func ScanSegmented[T any](op Op[T]) driver.Twin {
 		if err != nil {
 			return err
 		}
-		reverse, exclusive := mode&scanReverse != 0, mode&scanExclusive != 0
+		reverse, exclusive := mode&ScanReverse != 0, mode&ScanExclusive != 0
 		pieces := ceilDiv(n, passPiece)
 		bounds := func(p int64) (lo, hi int64) { return passBounds(p, n, reverse) }
 		starts, headed := make([]T, pieces), make([]bool, pieces)
@@ -103,7 +103,7 @@ type heads struct {
 func headsOf(m driver.Memory, p driver.Ptr, n int64, mode uint32) (h heads, err error) {
 	switch {
 	case p == 0:
-	case mode&segmentedBits != 0:
+	case mode&SegmentedBits != 0:
 		h.bits, err = driver.Slice[uint32](m, p, ceilDiv(n, 32))
 	default:
 		h.bytes, err = driver.Slice[byte](m, p, n)
