@@ -140,6 +140,18 @@ func kernelOf(t testing.TB, m *Module, name string) *Kernel {
 	return k
 }
 
+// newTestQueue is a queue for a kernel of the parents' module, and what it needs.
+func newTestQueue(t *testing.T, rt *Runtime, kernel string, capacity int) (*Module, *Aggregator, *Stream, *Queue) {
+	m := loadParents(t, rt)
+	a, err := rt.Aggregate(kernelOf(t, m, kernel))
+	require.NoError(t, err)
+	s, err := NewStream(rt)
+	require.NoError(t, err)
+	q, err := a.NewQueue(capacity)
+	require.NoError(t, err)
+	return m, a, s, q
+}
+
 // TestQueue launches what a parent's threads have recorded, at each granularity,
 // and compares it with the children launched from the host.
 func TestQueue(t *testing.T) {
@@ -242,14 +254,8 @@ func TestQueueAhead(t *testing.T) {
 // those that the launch ahead is too small for after it.
 func TestQueueStart(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
-		m := loadParents(t, rt)
-		s, err := NewStream(rt)
-		require.NoError(t, err)
-		a, err := rt.Aggregate(kernelOf(t, m, "add"))
-		require.NoError(t, err)
-		q, err := a.NewQueue(64)
-		require.NoError(t, err)
-		_, err = q.Wait()
+		m, a, s, q := newTestQueue(t, rt, "add", 64)
+		_, err := q.Wait()
 		require.ErrorIs(t, err, driver.ErrNotReady)
 		for _, c := range []struct {
 			n, blocks int
@@ -260,7 +266,7 @@ func TestQueueStart(t *testing.T) {
 			require.NoError(t, s.Launch(kernelOf(t, m, "parent_even"), driver.Config{Grid: driver.D1(2), Block: driver.D1(32)}, q.Ptr(), out.Ptr(), uint32(c.n), uint32(c.blocks)))
 			require.NoError(t, q.Start(s))
 			require.ErrorIs(t, q.Start(s), driver.ErrNotReady)
-			_, err = q.LaunchEach(s)
+			_, err := q.LaunchEach(s)
 			require.ErrorIs(t, err, driver.ErrNotReady)
 			want := evenChildren(c.n, c.blocks)
 			before, written, all := make([]uint32, len(want)), 0, 0
@@ -451,19 +457,13 @@ func TestNestedChildren(t *testing.T) {
 // TestQueueRefusals launches no child, and leaves an empty queue.
 func TestQueueRefusals(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
-		m := loadParents(t, rt)
-		a, err := rt.Aggregate(kernelOf(t, m, "add"))
-		require.NoError(t, err)
-		s, err := NewStream(rt)
-		require.NoError(t, err)
-		q, err := a.NewQueue(20)
-		require.NoError(t, err)
+		m, a, s, q := newTestQueue(t, rt, "add", 20)
 		const n = 64
 		out := newGuarded[uint32](t, s, n*parentRoom, 0)
 		one := driver.Config{Grid: driver.D1(1), Block: driver.D1(64)}
 		for _, name := range []string{"parent_grid", "parent_block", "parent_warp"} {
 			require.NoError(t, s.Launch(kernelOf(t, m, name), one, q.Ptr(), out.Ptr(), uint32(n), uint32(0)))
-			_, err = q.Launch(s)
+			_, err := q.Launch(s)
 			require.ErrorIs(t, err, driver.ErrTooSmall)
 			var e *driver.Error
 			require.ErrorAs(t, err, &e)
@@ -471,7 +471,7 @@ func TestQueueRefusals(t *testing.T) {
 			require.ErrorContains(t, err, "Queue.Launch: output too small: 32 children are recorded, the queue holds 20 [kernel add")
 		}
 		require.NoError(t, s.Launch(kernelOf(t, m, "parent_wrong"), one, q.Ptr()))
-		_, err = q.Launch(s)
+		_, err := q.Launch(s)
 		require.ErrorIs(t, err, driver.ErrArguments)
 		require.ErrorContains(t, err, "a parent records 8 bytes of arguments, the kernel takes 16")
 		for _, bad := range []struct {
@@ -540,13 +540,7 @@ func TestQueueRefusals(t *testing.T) {
 // at each limit of a grid and a block, and where products of sizes wrap around.
 func TestChildLimits(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
-		m := loadParents(t, rt)
-		a, err := rt.Aggregate(kernelOf(t, m, "add"))
-		require.NoError(t, err)
-		s, err := NewStream(rt)
-		require.NoError(t, err)
-		q, err := a.NewQueue(4)
-		require.NoError(t, err)
+		m, a, s, q := newTestQueue(t, rt, "add", 4)
 		one, refused := driver.D1(1), 0
 		for _, c := range []driver.Config{
 			{Grid: driver.D1(1<<31 - 1), Block: one}, {Grid: driver.D1(1 << 31), Block: one},
@@ -666,22 +660,16 @@ func TestQueueOfFixedBlock(t *testing.T) {
 // TestQueueOfClosedAggregator launches nothing and says so.
 func TestQueueOfClosedAggregator(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d testDevice, rt *Runtime) {
-		m := loadParents(t, rt)
-		s, err := NewStream(rt)
-		require.NoError(t, err)
-		a, err := rt.Aggregate(kernelOf(t, m, "add"))
-		require.NoError(t, err)
-		q, err := a.NewQueue(64)
-		require.NoError(t, err)
+		m, a, s, q := newTestQueue(t, rt, "add", 64)
 		out := newGuarded[uint32](t, s, 4*parentRoom, 0)
 		require.NoError(t, s.Launch(kernelOf(t, m, "parent_grid"), driver.Config{Grid: driver.D1(1), Block: driver.D1(32)}, q.Ptr(), out.Ptr(), uint32(4), uint32(0)))
 		closeAll(t, a)
 		for _, launch := range []func(*Stream) (int64, error){q.Launch, q.LaunchEach} {
-			_, err = launch(s)
+			_, err := launch(s)
 			require.ErrorIs(t, err, driver.ErrClosed)
 			require.ErrorContains(t, err, "aggregator of add")
 		}
-		_, err = a.NewQueue(4)
+		_, err := a.NewQueue(4)
 		require.ErrorIs(t, err, driver.ErrClosed)
 		for _, v := range out.check(t, s, "") {
 			require.EqualValues(t, canary, v, "no child has run")
